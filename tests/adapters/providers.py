@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +18,10 @@ from langmem_adapter.adapters.mem0.providers import Section, chat_model, embeddi
 from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.testing import ScriptedChatModel
+from tests import mem0_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -159,6 +161,30 @@ def test_rerankers_that_download_a_model_are_made_with_what_they_were_given(monk
     reranker(Section("huggingface", {"model": "x", "max_length": 256, "normalize": True}), None)
     assert type(one).__name__ == "CrossEncoderReranker" and held(one, {"top_n": 0}) == {"top_n": 3}
     assert downloads == [("cross-encoder/ms-marco-MiniLM-L-6-v2", {"device": "cpu"}), ("x", {"max_length": 256})]
+
+
+@pytest.mark.skipif("MEM0_CHECKOUT" not in os.environ, reason="MEM0_CHECKOUT names no checkout of Mem0's repository")
+def test_the_provider_blocks_of_mem0s_documentation_build_the_real_class(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Memory, "add", lambda *_, **__: {"results": []})  # what follows would ask the provider
+    pages = [
+        page
+        for page in mem0_blocks.blocks(Path(os.environ["MEM0_CHECKOUT"]))
+        if page[0].page.startswith("docs/components/")
+    ]
+    outcomes = [
+        outcome
+        for page in pages
+        if "/models/" in page[0].page and "/rerankers/" not in page[0].page
+        for outcome in mem0_blocks.run(page)
+    ]
+    for outcome in outcomes:
+        print(f"{outcome.kind:9} {outcome.block.name}: {outcome.text[:200]}")  # noqa: T201 - shown by pytest -s
+    kinds = [outcome.kind for outcome in outcomes]
+    print(f"{kinds.count('runs')} of {len(kinds)} build the real class")  # noqa: T201 - the same
+    assert kinds.count("runs") >= 20 and "raw" not in kinds
 
 
 # ── vector stores ────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import operator
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 from langgraph.checkpoint.base import BaseCheckpointSaver, empty_checkpoint
@@ -15,6 +18,7 @@ from sqlalchemy import create_engine
 from langmem_adapter.adapters.checkpointer import SQLAlchemySaver
 from langmem_adapter.errors import InvalidInputError, StorageError
 from langmem_adapter.memory.memory import Memory
+from langmem_adapter.storage.database import Database
 from tests.cases import each
 from tests.programs import Program
 
@@ -143,9 +147,9 @@ def test_other_bad_input_is_refused(memory_saver: SQLAlchemySaver) -> None:
         (lambda: saver.put_writes(config, [("a\x00", 1)], "task"), "a channel holds a NUL"),
         (lambda: saver.put_writes(config, [("a", 1)], "ta\x00sk"), "task_id holds a NUL"),
         (lambda: saver.put_writes(config, [("a", 1)], "task", "pa\x00th"), "task_path holds a NUL"),
-        (lambda: saver.list(None, limit=-1), "limit must be a whole number from 0"),
-        (lambda: saver.prune(["t"], strategy="keep_all"), "strategy is one of .keep_latest., .delete., not"),
-        (lambda: saver.prune("t"), "thread_ids must be a list"),
+        (lambda: saver.list(None, limit=-1), "is no number from 0"),
+        (lambda: saver.prune(["t"], strategy="keep_all"), "give one of keep_latest, delete"),
+        (lambda: saver.prune("t"), r"thread_ids must be a list; write thread_ids=\['t'\]"),
         (lambda: saver.delete_for_runs("r"), "run_ids must be a list"),
         (lambda: saver.delete_thread(""), "thread_id is missing"),
         (lambda: saver.put(thread("t"), unversioned, {}, {}), "has version None"),
@@ -184,6 +188,17 @@ def test_a_thread_with_checkpoints_is_not_copied_over(memory_saver: SQLAlchemySa
         memory_saver.copy_thread("a", "b")
 
 
+def test_nor_is_one_to_which_a_task_wrote_late(memory_saver: SQLAlchemySaver) -> None:
+    counting(memory_saver).invoke({"count": 0}, thread("a"))
+    place = memory_saver.get_tuple(thread("a"))
+    assert place is not None
+    late: Any = {"configurable": {**place.config["configurable"], "thread_id": "b"}}
+    for config in (place.config, late):
+        memory_saver.put_writes(config, [("count", 1)], "task")
+    with pytest.raises(InvalidInputError, match="delete_thread"):
+        memory_saver.copy_thread("a", "b")
+
+
 def test_get_next_version_grows_and_is_unique(memory_saver: SQLAlchemySaver) -> None:
     version, seen = None, []
     for _ in range(20):
@@ -195,6 +210,28 @@ def test_get_next_version_grows_and_is_unique(memory_saver: SQLAlchemySaver) -> 
 
 
 # ── many at once ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_many_threads_share_a_saver(saver: SQLAlchemySaver) -> None:
+    graph, start = counting(saver), threading.Barrier(8)
+
+    def work(number: int) -> Any:
+        start.wait(30)
+        return [graph.invoke({"count": 0}, thread(f"t{number}"))["count"] for _ in range(4)][-1]
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(work, range(8))) == [4] * 8
+
+
+def test_a_list_may_be_read_while_others_write(saver: SQLAlchemySaver) -> None:
+    for _ in range(40):
+        put(saver, thread("t"))
+    found = []
+    for one in saver.list(thread("t")):
+        found.append(one.checkpoint["id"])
+        put(saver, thread("t"))
+    assert len(found) == len(set(found)) == 40
+    assert found == sorted(found, reverse=True)
 
 
 PROGRAM = """
@@ -238,3 +275,29 @@ def test_processes_share_a_file_and_what_a_killed_one_had_done_is_there(tmp_path
         assert state.values == {"count": 1}
         assert state.metadata is not None and state.metadata["step"] == 1
         assert {one.config["configurable"]["thread_id"] for one in saver.list(None)} == {"other", "killed", "here"}
+
+
+async def test_a_write_that_was_cancelled_before_its_turn_is_not_there(saver: SQLAlchemySaver) -> None:
+    config = thread(str(uuid4()))
+    task = asyncio.create_task(saver.aput(config, empty_checkpoint(), {}, {}))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await saver.aget_tuple(config) is None
+
+
+def test_writers_that_share_a_commit_get_their_own_errors(tmp_path: Path) -> None:
+    database = Database(tmp_path / "x.db")
+    database.close()
+    with SQLAlchemySaver(tmp_path / "x.db") as saver:
+        counting(saver).invoke({"count": 0}, thread("a"))
+
+        async def both() -> Any:
+            calls = (saver.acopy_thread("a", "a"), saver.acopy_thread("a", "b"), saver.acopy_thread("nobody", "c"))
+            return await asyncio.gather(*calls, return_exceptions=True)
+
+        refused, *fine = asyncio.run(both())
+        assert isinstance(refused, InvalidInputError)
+        assert fine == [None, None]
+        assert len(list(saver.list(thread("b")))) == len(list(saver.list(thread("a"))))

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
+import subprocess
 import sys
+from collections import deque
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -96,17 +98,34 @@ def test_plain_values_and_langchains_own_come_back_as_they_were(saver: SQLAlchem
 
 
 @each(
-    "value",
-    [Trip("Lyon"), {"deep": [{"er": Hotel(name="x")}]}, [HumanMessage("Hi", additional_kwargs={"raw": Lock()})]],
+    ("value", "path"),
+    [
+        (Trip("Lyon"), ""),
+        ([1, Trip("Lyon")], "[1]"),
+        ({"deep": [{"er": Hotel(name="x")}]}, "['deep'][0]['er']"),
+        ({"deep": [{"er": Lock()}]}, "['deep'][0]['er']"),
+        ([HumanMessage("Hi", additional_kwargs={"raw": Lock()})], "[0].additional_kwargs['raw']"),
+        ({"many": deque([(1, {Mood.GOOD})])}, "['many'][0][1][0]"),
+    ],
 )
-def test_an_error_about_state_names_the_channel(saver: SQLAlchemySaver, value: Any) -> None:
+def test_an_error_about_state_names_the_channel_and_the_path(saver: SQLAlchemySaver, value: Any, path: str) -> None:
     saver.delete_thread("t")
-    with pytest.raises(InvalidInputError, match=r"^channel 'value': "):
+    with pytest.raises(InvalidInputError) as caught:
         keep(saver, value)
+    assert str(caught.value).startswith(f"channel 'value'{path}: ")
     saver.delete_thread("t")
     config = saver.put(T, empty_checkpoint(), {}, {})
-    with pytest.raises(InvalidInputError, match=r"^channel 'other': "):
+    with pytest.raises(InvalidInputError) as caught:
         saver.put_writes(config, [("fine", 1), ("other", value)], "task")
+    assert str(caught.value).startswith(f"channel 'other'{path}: ")
+
+
+def test_an_error_about_state_that_is_read_names_the_channel(tmp_path: Path) -> None:
+    where = tmp_path / "memory.db"
+    with SQLAlchemySaver(where, serde=JsonPlusSerializer(allowed_msgpack_modules=[Trip])) as saver:
+        assert keep(saver, [Trip("Lyon")]) == [Trip("Lyon")]
+    with SQLAlchemySaver(where) as saver, pytest.raises(InvalidInputError, match=r"^channel 'value': .*Trip"):
+        saver.get_tuple(T)
 
 
 @pytest.mark.parametrize(
@@ -162,11 +181,49 @@ def test_a_class_that_was_removed_since_is_an_error(monkeypatch: pytest.MonkeyPa
             strict.with_allowlist(allowed).get_tuple(T)
 
 
+@pytest.mark.parametrize("value", [object(), 2**64, lambda: 1, open])
+def test_what_no_serializer_takes_is_an_error_that_tells_the_way_out(saver: SQLAlchemySaver, value: Any) -> None:
+    with pytest.raises(InvalidInputError, match=r"cannot be kept.*UntrackedValue"):
+        keep(saver, value)
+
+
 def test_pickle_is_refused() -> None:
     pickling = JsonPlusSerializer(pickle_fallback=True)
     for serde in (pickling, EncryptedSerializer(Cipher(b"k"), pickling)):
         with pytest.raises(InvalidInputError, match="pickle_fallback runs code from the database"):
             SQLAlchemySaver(":memory:", serde=serde)
+
+
+STRICT = """
+import sys
+from dataclasses import dataclass
+from typing import TypedDict
+from langgraph.graph import START, StateGraph
+from langmem_adapter.adapters.checkpointer import SQLAlchemySaver
+
+@dataclass
+class Trip:
+    town: str
+
+class State(TypedDict):
+    trip: Trip
+
+builder = StateGraph(State)
+builder.add_node("go", lambda _: {"trip": Trip("Lyon")})
+builder.add_edge(START, "go")
+with SQLAlchemySaver(":memory:") as saver:
+    graph = builder.compile(checkpointer=saver)
+    graph.invoke({"trip": Trip("")}, {"configurable": {"thread_id": "t"}})
+    print(graph.get_state({"configurable": {"thread_id": "t"}}).values)
+"""
+
+
+def test_in_langgraphs_strict_mode_the_types_of_the_schema_are_allowed_by_themselves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LANGGRAPH_STRICT_MSGPACK", "true")
+    done = subprocess.run([sys.executable, "-c", STRICT], capture_output=True, text=True, check=False, timeout=90)
+    assert done.stdout.strip() == "{'trip': Trip(town='Lyon')}", done.stderr
 
 
 # ── encryption ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -222,3 +279,18 @@ def test_the_inner_serializer_of_an_encrypted_one_is_checked_as_well() -> None:
             keep(saver, Trip("Lyon"))
         allowed = saver.with_allowlist([(Trip.__module__, "Trip")])
         assert keep(allowed, Trip("Lyon")) == Trip("Lyon")
+
+
+class Reprs:
+    """A serializer of another make."""
+
+    def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
+        return "repr", repr(obj).encode()
+
+    def loads_typed(self, data: tuple[str, bytes]) -> Any:
+        return eval(data[1], {"inf": float("inf")})  # noqa: S307 - our own text
+
+
+def test_a_serializer_of_another_make_is_used_as_it_is() -> None:
+    with SQLAlchemySaver(":memory:", serde=Reprs()) as saver:
+        assert keep(saver, (1, {"a": 2})) == (1, {"a": 2})

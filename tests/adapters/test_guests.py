@@ -76,6 +76,14 @@ def test_on_error_and_background_are_checked(memory: Memory) -> None:
         remember_node(memory, background=wrong)
 
 
+@pytest.mark.parametrize("limit", [-1, "7", True])
+def test_list_of_a_saver_takes_a_limit_from_0(memory: Memory, limit: Any) -> None:
+    saver = SQLAlchemySaver(memory)
+    with pytest.raises(InvalidInputError, match="limit"):
+        list(saver.list(None, limit=limit))
+    assert not list(saver.list(None, limit=2**70))
+
+
 def test_the_graph_of_mem0_is_sent_to_its_door() -> None:
     wrong: Any = {"provider": "neo4j", "config": {}}
     with pytest.raises(InvalidInputError, match=r"adapters\.mem0"):

@@ -15,6 +15,7 @@ from langsmith import Client, tracing_context
 from langsmith import utils as langsmith_utils
 
 from langmem_adapter.adapters.middleware import MemoryContext, MemoryMiddleware
+from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.errors import ModelError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.testing import ScriptedChatModel
@@ -63,6 +64,13 @@ class LangSmith(ThreadingHTTPServer):
         run = self.runs[run_id]
         above = self._path(run["parent_run_id"]) if run.get("parent_run_id") else ()
         return (*above, run["name"])
+
+
+class Down(HashEmbeddings):
+    """Embeddings whose server does not answer questions."""
+
+    def embed_query(self, text: str) -> list[float]:
+        raise ConnectionError(f"the embedding server is down: {len(text)} letters wait")
 
 
 class _Taking(BaseHTTPRequestHandler):
@@ -132,6 +140,12 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]
     forget()
 
 
+@pytest.fixture
+def memory() -> Iterator[Memory]:
+    with Memory(":memory:") as opened:
+        yield opened
+
+
 STAGES = ["parse", "extract", "retrieve", "decide", "apply"]
 
 
@@ -165,8 +179,22 @@ async def test_a_search_is_one_run_with_its_stages(memory: Memory, langsmith: La
     assert run["extra"]["metadata"]["user_id"] == "alice" and "langmem_adapter" in run["tags"]
 
 
+async def test_a_failing_search_shows_its_error(langsmith: LangSmith, trace: Any) -> None:
+    with Memory(":memory:", embeddings=Down(64)) as failing:
+
+        def search() -> None:
+            with pytest.raises(ConnectionError):
+                failing.search("Where does she live?", user_id="alice")
+
+        await trace(search)
+    for path in (("memory.search",), ("memory.search", "embed")):
+        assert "the embedding server is down" in langsmith.named(*path)["error"]
+
+
 FOUND = '{"facts": ["Lives in Oslo"]}'
 MOVED = '{"memory": [{"id": "0", "text": "Lives in Oslo", "event": "UPDATE", "reason": "moved"}]}'
+CAT = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://127.0.0.1/cat.png"}}]}
+RECORD = {"agent_id": "b", "memory_type": "procedural_memory"}
 MODELS: list[tuple[list[str], Any, dict[str, Any], list[tuple[str, str, int, dict[str, Any], dict[str, Any]]]]] = [
     (
         ["what?", FOUND, MOVED],
@@ -203,15 +231,35 @@ MODELS: list[tuple[list[str], Any, dict[str, Any], list[tuple[str, str, int, dic
             ),
         ],
     ),
+    (
+        ["A cat.", '{"facts": []}'],
+        [CAT],
+        {},
+        [("parse", "describe image", 1, {"image": "http://127.0.0.1/cat.png"}, {"text": "A cat."})],
+    ),
+    (
+        ["1. Opened it."],
+        "I opened it.",
+        RECORD,
+        [
+            (
+                "extract",
+                "record steps",
+                1,
+                {"turns": [{"role": "user", "name": "user", "text": "I opened it."}], "about": "procedure"},
+                {"facts": [{"text": "1. Opened it.", "turn": 0}]},
+            )
+        ],
+    ),
 ]
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
-@pytest.mark.parametrize(("replies", "said", "how", "asked"), MODELS)
+@pytest.mark.parametrize(("replies", "said", "how", "asked"), MODELS, ids=["facts", "image", "record"])
 async def test_a_model_stands_two_levels_below_its_stage_and_what_it_is_asked_is_readable(
     langsmith: LangSmith, trace: Any, mode: str, replies: list[str], said: Any, how: dict[str, Any], asked: list[Any]
 ) -> None:
-    with Memory(":memory:", model=ScriptedChatModel(replies=replies)) as memory:
+    with Memory(":memory:", model=ScriptedChatModel(replies=replies), vision=True) as memory:
         memory.add("Lives in Rome", user_id="a", infer=False)
         add = memory.add if mode == "sync" else memory.aadd
         await trace(lambda: add(said, user_id="a", **how))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from langmem_adapter.adapters.mem0 import AsyncMemory, Memory
+from langmem_adapter.adapters.mem0 import AsyncMemory, Memory, MemoryConfig
 from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.errors import (
     EmbeddingMismatchError,
@@ -16,7 +16,7 @@ from langmem_adapter.errors import (
     ModelError,
     ModelUnreachableError,
 )
-from langmem_adapter.testing import ScriptedChatModel
+from langmem_adapter.testing import CountingEmbeddings, ScriptedChatModel
 from tests.cases import each
 from tests.openai_server import Failure, OpenAIServer, Page
 
@@ -86,6 +86,28 @@ async def test_a_failure_of_the_provider_is_a_model_error_in_both_classes(
                 await twin.add("I like tea.", user_id="a")
 
 
+@pytest.mark.parametrize("provider", ["lmstudio", "vllm"])
+def test_a_server_of_ones_own_is_asked_at_its_address(provider: str) -> None:
+    with OpenAIServer(lambda _: FACTS) as server:
+        llm = {"provider": provider, "config": {"model": "local", f"{provider}_base_url": server.url}}
+        with Memory.from_config({**IN_MEMORY, "llm": llm}) as memory:
+            assert len(memory.add("I like tea.", user_id="a")) == 1
+        assert len(server.requests) == 1
+
+
+def test_langchain_objects_are_used_as_they_are() -> None:
+    model = ScriptedChatModel(replies=[json.dumps(FACTS)])
+    vectors = CountingEmbeddings(HashEmbeddings(64))
+    config = {
+        **IN_MEMORY,
+        "llm": {"provider": "langchain", "config": {"model": model}},
+        "embedder": {"provider": "langchain", "config": {"model": vectors}},
+    }
+    with Memory.from_config(config) as memory:
+        memory.add("I like tea.", user_id="a")
+    assert len(model.calls) == 1 and vectors.documents == [["Likes tea"]]
+
+
 @pytest.mark.parametrize("key", ["custom_fact_extraction_prompt", "custom_instructions"])
 def test_custom_fact_extraction_prompt_custom_instructions_and_custom_update_memory_prompt_reach_the_model(
     key: str,
@@ -108,6 +130,11 @@ def test_custom_fact_extraction_prompt_custom_instructions_and_custom_update_mem
     said = [" ".join(str(message.content) for message in call) for call in model.calls]
     assert ["Only beverages." in text for text in said] == [True, True, False]
     assert ["Never delete." in text for text in said] == [False, False, True]
+
+
+def test_prompts_without_a_model_to_follow_them_are_refused() -> None:
+    with pytest.raises(InvalidInputError, match="chat model"):
+        Memory.from_config({**IN_MEMORY, "custom_fact_extraction_prompt": "Only beverages."})
 
 
 IMAGE = {"type": "image_url", "image_url": {"url": "https://example.com/lyon.jpg"}}
@@ -143,6 +170,15 @@ def store(**options: Any) -> dict[str, Any]:
     return {"vector_store": {"provider": "faiss", "config": options}}
 
 
+def test_history_db_path_is_the_file_of_everything(tmp_path: Path) -> None:
+    config = {"history_db_path": str(tmp_path / "new" / "history.db")}
+    with Memory.from_config(config) as memory:
+        memory.add("I like tea.", user_id="a")
+    assert (tmp_path / "new" / "history.db").is_file()
+    with Memory.from_config(config) as memory:
+        assert len(memory.get_all(user_id="a")) == 1
+
+
 def test_collections_in_one_folder_are_files_of_their_own(tmp_path: Path) -> None:
     with (
         Memory.from_config(store(path=str(tmp_path), collection_name="one")) as one,
@@ -151,6 +187,19 @@ def test_collections_in_one_folder_are_files_of_their_own(tmp_path: Path) -> Non
         one.add("I like tea.", user_id="a")
         assert len(one.get_all(user_id="a")) == 1 and len(two.get_all(user_id="a")) == 0
     assert {file.name for file in tmp_path.glob("*.db")} == {"one.db", "two.db"}
+
+
+def test_the_history_may_lie_in_the_folder_of_the_store(tmp_path: Path) -> None:
+    config = {"history_db_path": str(tmp_path / "h.db"), **store(path=str(tmp_path))}
+    Memory.from_config(config).close()
+    assert (tmp_path / "h.db").is_file() and not (tmp_path / "mem0.db").exists()
+
+
+def test_what_only_confirms_our_way_passes(tmp_path: Path) -> None:
+    config = store(path=tmp_path, distance_strategy="cosine", normalize_L2=True, embedding_model_dims=32)
+    with OpenAIServer() as server:
+        Memory.from_config({**openai_config(server), "history_db_path": None, **config}).close()
+    assert (tmp_path / "mem0.db").is_file()
 
 
 @pytest.mark.postgres
@@ -255,6 +304,11 @@ def test_what_cannot_be_honoured_is_refused_with_the_way_to_do_it(
 def test_what_is_no_configuration_is_refused(config: Any) -> None:
     with pytest.raises(InvalidInputError, match="a configuration is a dict"):
         Memory.from_config(config)
+
+
+def test_the_object_is_as_strict_as_the_dict() -> None:
+    with pytest.raises(InvalidInputError, match="graph_store"):
+        MemoryConfig(graph_store={"provider": "kuzu"})
 
 
 def test_a_missing_key_and_a_missing_package_say_what_to_do() -> None:

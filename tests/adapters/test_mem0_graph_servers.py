@@ -6,14 +6,18 @@ deleted: whoever wants what holds now adds `WHERE r.retired_at IS NULL AND r.val
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from typer.testing import CliRunner
 
 from langmem_adapter import InvalidInputError, Memory, StorageError
 from langmem_adapter.adapters.mem0 import AsyncMemory, aimport_graph, import_graph
 from langmem_adapter.adapters.mem0 import Memory as Mem0
+from langmem_adapter.cli.app import app
+from langmem_adapter.testing import ScriptedChatModel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -106,6 +110,22 @@ def test_a_server_that_is_not_there_stops_nothing_and_is_told_of(
     with Mem0.from_config({"history_db_path": path, "graph_store": at(bolt_server)}):
         pass  # whoever opens it next brings the server up to date
     assert len(bolt_server.ask("MATCH ({user_id: 'away'})-[r]->() RETURN type(r)")) == 1
+
+
+def test_the_model_for_relations_and_what_it_is_told() -> None:
+    facts = {"facts": [{"text": "Has a sister, Jesica", "turn": 0, "date": None, "relations": []}]}
+    model = ScriptedChatModel(replies=[json.dumps(facts)])
+    llm = {"provider": "langchain", "config": {"model": model}}
+    store = {"provider": "sql", "custom_prompt": "Only kinship.", "threshold": 1.0, "llm": llm}
+    with Mem0.from_config({"history_db_path": ":memory:", "graph_store": store}) as memory:
+        memory.add("I have a sister, Jesica.", user_id="alice")
+        assert memory.engine.mode == "scripted"
+    (call,) = model.calls
+    assert "Of the relations heed this above all:\nOnly kinship." in str(call[0].content)
+    same = {"history_db_path": ":memory:", "graph_store": store, "llm": llm}
+    Mem0.from_config(same).close()
+    with pytest.raises(InvalidInputError, match=r"graph_store\.llm is another model than config.llm"):
+        Mem0.from_config({**same, "llm": {"provider": "openai", "config": {"model": "gpt-5-mini"}}})
 
 
 # ── what Mem0 kept there ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -240,3 +260,19 @@ def test_a_server_that_is_away_or_refuses_says_so(kept: GraphServer) -> None:
             import_graph(memory, kept.uri, username="ada", password="wrong")  # noqa: S106
         with pytest.raises(InvalidInputError, match="like bolt://localhost:7687"):
             import_graph(memory, "http://localhost:7474")
+
+
+def test_the_command_takes_it_in_and_ends_with_6_where_something_was_refused(
+    kept: GraphServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(kept, "alice", "knows", "bob")
+    put(kept, "alice", "__", "bob")
+    monkeypatch.setenv("NEO4J_USERNAME", kept.username)
+    monkeypatch.setenv("NEO4J_PASSWORD", kept.password)
+    where = ["--server-database", str(kept.database), "--database", str(tmp_path / "m.db")]
+    called = ["graph", "import", kept.uri, *where, "--json"]
+    done = CliRunner().invoke(app, called)
+    assert done.exit_code == 6, done.output
+    told = json.loads(done.stdout)
+    assert [told["data"][0][name] for name in ("read", "added", "refused")] == [2, 1, 1]
+    assert "holds no word" in told["failed"][0]["reason"]

@@ -87,3 +87,13 @@ def test_the_program_of_mem0_runs_with_one_import_line_changed(tmp_path: Path) -
         assert asked[0] == "I live in Lyon." and "['Lives in Lyon']" in asked[1]
         assert {request.path.rpartition("/v1")[2] for request in server.requests} == {"/chat/completions"}
         assert len(server.requests) == 2  # the memory itself asks nobody, whatever key lies in the environment
+
+
+def test_it_remembers_in_the_next_process_and_keeps_users_apart(tmp_path: Path) -> None:
+    with OpenAIServer(answer) as server:
+        run(server, tmp_path, "anna", "I live in Lyon.")
+        run(server, tmp_path, "anna", "Where do I live?")
+        run(server, tmp_path, "ben", "Where do I live?")
+        asked = [request.body["messages"][-1]["content"] for request in server.requests]
+    assert "Lives in Lyon" in asked[1]
+    assert asked[2] == "Where do I live?"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import chromadb
 import pytest
+from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_qdrant import QdrantVectorStore
 from qdrant_client import QdrantClient, models
 from sqlalchemy import make_url
@@ -93,6 +94,14 @@ def test_a_collection_with_entries_of_another_program_is_refused_and_left_as_it_
         assert collection.get()["metadatas"] == [payload]
     else:
         assert [point.payload for point in client.scroll("shop_langmem_adapter")[0]] == [payload]
+
+
+def test_a_langchain_vector_store_is_used_as_it_is() -> None:
+    store = InMemoryVectorStore(HashEmbeddings(64))
+    with ours("langchain", ":memory:", client=store, collection_name="x") as memory:
+        memory.add("I like tea.", user_id="a", infer=False)
+        assert memory.search("tea", filters={"user_id": "a"})[0]["memory"] == "I like tea."
+        assert memory.vector_store is store and len(store.store) == 1
 
 
 def test_a_database_holds_one_collection(tmp_path: Path) -> None:

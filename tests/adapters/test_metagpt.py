@@ -122,6 +122,16 @@ def test_from_metagpt_reads_cause_by_sent_from_and_send_to_of_an_object(shape: C
     assert (held.cause_by, held.sent_from, held.send_to) == ("WritePRD", "Alice", frozenset({"Bob", "Eve"}))
 
 
+def test_what_names_no_cause_is_a_requirement_and_what_names_nobody_is_for_everybody() -> None:
+    held = carried(from_metagpt({"content": "Write a game."}))
+    assert (held.cause_by, held.send_to) == (REQUIREMENT, frozenset())
+    assert to_metagpt(HumanMessage("Write a game."))["send_to"] == ["<all>"]
+
+
+def test_the_id_of_those_that_ignore_ids_is_none() -> None:
+    assert from_metagpt(dump("Hi", "0")).id is None
+
+
 def test_a_payload_of_a_class_is_plain_and_goes_back_with_its_name() -> None:
     made = {"class": "Plan", "module": __name__, "value": {"steps": ["ask"]}}
     for message in (
@@ -138,11 +148,23 @@ def test_a_payload_of_a_registered_class_comes_back_as_its_object() -> None:
     assert to_metagpt(stamp(AIMessage("Do."), payload=Design(files=["蛇.py"])))["instruct_content"] == made
 
 
+def test_a_payload_that_metagpt_made_of_a_mapping_goes_back_with_it() -> None:
+    made = {"class": "PRD", "mapping": {"Goals": "(list[str], Ellipsis)"}, "value": {"Goals": ["fun"]}}
+    message = from_metagpt(Dumping("Do.", instruct_content=made))
+    assert carried(message).payload == {"Goals": ["fun"]}
+    assert to_metagpt(message)["instruct_content"] == made
+
+
 def test_no_class_that_a_payload_names_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "trap.py").write_text("raise RuntimeError('imported')", encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     message = from_metagpt(dump("Do.", instruct_content={"class": "Trap", "module": "trap", "value": {}}))
     assert carried(message).payload == {}
+
+
+def test_fields_that_a_fork_adds_come_back() -> None:
+    whole = dump("Hi", ttl=60, created_at=1.5)
+    assert to_metagpt(from_metagpt(whole)) == whole
 
 
 @each(
@@ -246,6 +268,18 @@ def test_what_cannot_be_taken_is_reported_and_the_rest_is_taken() -> None:
     assert "does not hold it: 'Lost'" in done.refused[2].reason
 
 
+@pytest.mark.parametrize("wrong", [None, "text", {"storage": 7}, {"index": {}}, Log([], {1: []})])  # type: ignore[dict-item]  # meant
+def test_what_is_no_memory_of_its_is_refused(wrong: object) -> None:
+    with pytest.raises(InvalidInputError, match="storage"):
+        import_memory(wrong, WorkingMemory())
+
+
+def test_into_is_one_of_our_memories_of_conversations() -> None:
+    wrong: Any = object()
+    with pytest.raises(InvalidInputError, match="WorkingMemory"):
+        import_memory(Log([]), wrong)
+
+
 @dataclass
 class Brain:
     """MetaGPT's `BrainMemory`."""
@@ -330,6 +364,14 @@ def test_a_folder_is_taken_into_the_long_term_memory_of_a_role(tmp_path: Path) -
             from_metagpt(dump("目标：好玩", "2"))
         ]
         assert len(memory.get_all(agent_id="产品经理", user_id="alice")) == 2
+
+
+def test_what_metagpt_wrote_twice_is_taken_once_and_what_has_no_id_gets_its_nodes(tmp_path: Path) -> None:
+    folder = role_folder(tmp_path, messages_of(dump("Hi"), dump("Hi"), dump("Yo", "0"), dump("Yo", "0")))
+    log = WorkingMemory()
+    assert import_role(folder, log) == MessageImport(new=3, known=1)
+    assert import_role(folder, log) == MessageImport(new=0, known=4)
+    assert [message.id for message in log.get()] == ["1", "n3", "n4"]
 
 
 def test_rows_that_cannot_be_taken_are_reported_by_their_node(tmp_path: Path) -> None:

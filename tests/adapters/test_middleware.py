@@ -7,14 +7,15 @@ import json
 import logging
 import math
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import SummarizationMiddleware, wrap_model_call
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
-from langchain_core.tools import BaseTool, tool
+from langchain_core.tools import BaseTool, InjectedToolCallId, tool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command, interrupt
 
 from langmem_adapter.adapters.middleware import INTRODUCTION, MemoryContext, MemoryMiddleware
 from langmem_adapter.embedding.models import HashEmbeddings
@@ -24,7 +25,7 @@ from langmem_adapter.testing import ScriptedChatModel
 from tests.cases import undated
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 THREAD: Any = {"configurable": {"thread_id": "t"}}
 ALICE = MemoryContext(user_id="alice@example.com")
@@ -43,6 +44,12 @@ class Broken(HashEmbeddings):
 
     def embed_query(self, text: str) -> list[float]:
         return self.embed_documents([text])[0]
+
+
+@pytest.fixture
+def memory() -> Iterator[Memory]:
+    with Memory(":memory:") as opened:
+        yield opened
 
 
 def answering(*replies: Any) -> ScriptedChatModel:
@@ -96,6 +103,25 @@ def test_middleware_recalls_in_the_next_thread(memory: Memory) -> None:
     assert set(result) == {"messages"}
 
 
+def test_the_thread_is_not_polluted_and_only_new_messages_are_remembered(memory: Memory) -> None:
+    model = answering()
+    agent = agent_with(memory, model, checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": "t", "user_id": "alice@example.com"}}
+    for said in ("I am vegetarian.", "I live in Lyon.", "What shall I cook?"):
+        result = agent.invoke({"messages": said}, config)
+    assert [message.text for message in result["messages"]][::2] == [
+        "I am vegetarian.",
+        "I live in Lyon.",
+        "What shall I cook?",
+    ]
+    turns = [memory.trace(trace).turns for trace in _traces(memory)]
+    assert [[turn.text for turn in each] for each in turns] == [
+        ["I am vegetarian.", "Noted."],
+        ["I live in Lyon.", "Noted."],
+        ["What shall I cook?", "Noted."],
+    ]
+
+
 @pytest.mark.parametrize("stop", [{"interrupt_before": ["model"]}, {"interrupt_after": ["model"]}])
 async def test_a_turn_is_ended_by_whoever_began_it(memory: Memory, stop: dict[str, Any]) -> None:
     memory.add("I am vegetarian.", user_id=ALICE.user_id)
@@ -125,6 +151,12 @@ def test_what_a_tool_returns_is_not_remembered(memory: Memory) -> None:
     agent = agent_with(memory, answering(call, "Done."), own=[read])
     result = agent.invoke({"messages": "I like tea. Look it up."}, context=ALICE)
     assert any(isinstance(message, ToolMessage) for message in result["messages"])
+    assert texts(memory) == ["Likes tea"]
+
+
+def test_what_a_program_says_in_a_persons_name_is_not_remembered(memory: Memory) -> None:
+    skill = HumanMessage("My name is Mallory.", additional_kwargs={"lc_source": "pinned_skill"})
+    agent_with(memory, answering()).invoke({"messages": [HumanMessage("I like tea."), skill]}, context=ALICE)
     assert texts(memory) == ["Likes tea"]
 
 
@@ -171,6 +203,30 @@ def test_a_providers_prompt_cache_holds_over_a_hundred_turns_with_tool_loops(tas
         assert [place for place, message in enumerate(calls[-1]) if INTRODUCTION in message.text] == [len(told) - 1]
         assert f"- Likes {_THINGS[turn % 8]}" in undated(calls[-1][len(told) - 1].text).splitlines()
     assert INTRODUCTION not in sent(thread) and len(thread) == 10 * 7 + 90 * 4
+
+
+async def test_they_stay_in_their_place_whatever_happens_in_the_turn(tasteful: Memory) -> None:
+    @tool
+    def photograph(call: Annotated[str, InjectedToolCallId]) -> Command[Any]:
+        """Show a picture, once somebody agrees."""
+        shown = [
+            ToolMessage(interrupt("May I?"), tool_call_id=call),
+            HumanMessage("A picture of beer."),
+        ]
+        return Command(update={"messages": shown})
+
+    model = answering(
+        AIMessage("", tool_calls=[{"name": "photograph", "args": {}, "id": "1"}]), "Tea.", "Beer.", "Still beer."
+    )
+    agent = agent_with(tasteful, model, own=[photograph], checkpointer=InMemorySaver())
+    await agent.ainvoke({"messages": "What of tea?"}, THREAD, context=ALICE)
+    await agent.ainvoke(Command(resume="Yes."), THREAD, context=ALICE)
+    result = await agent.ainvoke({"messages": [HumanMessage("And beer?", id="2")]}, THREAD, context=ALICE)
+    assert_cached(model.calls[:2], [HumanMessage("What of tea?")])
+    assert "- Likes tea" in notes_of(model.calls[1][:1]) and notes_of(model.calls[1]) == []
+    assert "- Likes beer" in notes_of(model.calls[2])
+    await agent.ainvoke({"messages": []}, THREAD, context=ALICE)  # nobody says anything new
+    assert_cached(model.calls[3:], result["messages"][:-1])
 
 
 def test_where_the_newest_human_message_is_gone_they_follow_the_first_that_is_left(memory: Memory) -> None:
@@ -223,6 +279,29 @@ def test_on_error_log_lets_the_agent_answer_without_memory(caplog: pytest.LogCap
     assert all("tea" not in record.message for record in caplog.records)
 
 
+async def test_on_error_raise_fails_the_agent() -> None:
+    embeddings = Broken(64)
+    with Memory(":memory:", embeddings=embeddings) as memory:
+        agent = agent_with(memory, answering(), on_error="raise")
+        embeddings.down = True
+        with pytest.raises(ConnectionError):
+            agent.invoke({"messages": "I like tea."}, context=ALICE)
+        with pytest.raises(ConnectionError):
+            await agent.ainvoke({"messages": "I like tea."}, context=ALICE)
+
+
+@pytest.mark.parametrize("own", [False, True])
+async def test_background_writer_remembers_after_the_turn(memory: Memory, *, own: bool) -> None:
+    writer = memory.background(after=60)
+    agent = agent_with(memory, answering(), background=writer if own else True)
+    await agent.ainvoke({"messages": "I have a sister."}, context=ALICE)
+    agent.invoke({"messages": "Her name is Jesica."}, context=ALICE)
+    assert texts(memory) == []
+    if own:
+        writer.drain()
+        assert texts(memory) == ["Has a sister named Jesica"]
+
+
 def test_closing_the_memory_finishes_what_waits_in_the_background(tmp_path: Any) -> None:
     with Memory(tmp_path / "memory.db") as memory:
         agent_with(memory, answering(), background=True).invoke({"messages": "I like tea."}, context=ALICE)
@@ -248,6 +327,22 @@ def test_max_tokens_of_the_middleware_keeps_the_best_memories(memory: Memory) ->
     assert notes_of(model.calls[3]) == ["- Likes tea"]
 
 
+def test_an_agent_may_have_several_memories(memory: Memory) -> None:
+    with Memory(":memory:") as shared:
+        shared.add("The house serves oolong tea", user_id="house", infer=False)
+        memory.add("I like green tea.", user_id=ALICE.user_id)
+        model = answering()
+        middleware = [
+            MemoryMiddleware(memory, name="own"),
+            MemoryMiddleware(shared, name="house", introduction="Of the house:"),
+        ]
+        agent: Any = create_agent(model, middleware=middleware, context_schema=MemoryContext)
+        agent.invoke({"messages": "Which tea?"}, context=ALICE)
+        agent.invoke({"messages": "Which tea?"}, context=MemoryContext("house"))
+        assert notes_of(model.calls[0]) == ["- Likes green tea"]
+        assert undated(model.calls[1][0].text) == "Which tea?\n\nOf the house:\n\n- The house serves oolong tea"
+
+
 def test_with_an_agent_the_facts_are_the_users_unless_asked_for_its_own(memory: Memory) -> None:
     agent = agent_with(memory, answering("I love jazz."), agent_id="guide")
     agent.invoke({"messages": "I like tea."}, context=ALICE)
@@ -259,6 +354,12 @@ def test_with_an_agent_the_facts_are_the_users_unless_asked_for_its_own(memory: 
     assert [item.text for item in memory.get_all(agent_id="self")] == ["Loves jazz"]
     with pytest.raises(ScopeError, match="needs an agent"):
         agent_with(memory, answering(), about="agent").invoke({"messages": "Hi"}, context=ALICE)
+
+
+def test_pictures_alone_are_neither_searched_for_nor_a_failure(memory: Memory) -> None:
+    picture = HumanMessage([{"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}])
+    result = agent_with(memory, answering(), on_error="raise").invoke({"messages": [picture]}, context=ALICE)
+    assert result["messages"][-1].text == "Noted."
 
 
 def test_the_model_may_use_the_memory_by_itself(memory: Memory) -> None:
@@ -273,3 +374,8 @@ def test_the_model_may_use_the_memory_by_itself(memory: Memory) -> None:
 def test_wrong_options_are_refused_at_once(memory: Memory, wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError, match=next(iter(wrong))):
         MemoryMiddleware(memory, **wrong)
+
+
+def _traces(memory: Memory) -> list[str]:
+    with memory.parts.database.read() as connection:
+        return [row.id for row in connection.exec_driver_sql("SELECT id FROM traces ORDER BY created_at, rowid")]

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import PIIDetectionError, PIIMiddleware, before_model
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
+from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command
 
 from langmem_adapter.adapters.checkpointer import SQLAlchemySaver
+from langmem_adapter.adapters.classic import ConversationMemory
 from langmem_adapter.adapters.middleware import MemoryContext, MemoryMiddleware
 from langmem_adapter.adapters.nodes import recall_node, remember_node
 from langmem_adapter.memory.memory import Memory
@@ -27,8 +29,10 @@ from tests.adapters.test_turns import (
     State,
     approval,
     calling,
+    closed,
     graph_with,
     kept,
+    moderated,
     on,
     places,
     redacted,
@@ -45,6 +49,12 @@ if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
 
 FAILS = ConnectionError("no model")
+
+
+@pytest.fixture
+def memory() -> Any:
+    with Memory(":memory:") as opened:
+        yield opened
 
 
 def plain_agent(memory: Memory, *replies: Any, others: Any = ()) -> Any:
@@ -138,6 +148,19 @@ def test_memory_never_takes_the_message_of_a_closed_stream_of_another_user(*, mo
         assert sources(memory, "bob") == [*(["I like tea."] if mode != "values" else []), "I like beer."]
 
 
+@each("before", ["Nothing.", None])
+def test_memory_middleware_remembers_a_closed_stream_after_a_run_of_another_user(*, before: str | None) -> None:
+    with Memory(":memory:") as memory:
+        agent = Agent(memory, before=[moderated])
+        if before:
+            agent.say(before)
+        closed("values")(agent)
+        for said, context in (("I hate the secret.", BOB), ("I like beer.", BOB), ("I live in Oslo.", ALICE)):
+            agent.say(said, context=context)
+        assert sources(memory)[-2:] == ["I like tea.", "I live in Oslo."]
+        assert sources(memory, "bob") == ["I like beer."]
+
+
 @each("others", [[], [summarizing(1)]])
 def test_memory_keeps_nothing_of_what_is_blocked_for_another_user_of_the_thread(*, others: list[Any]) -> None:
     with Memory(":memory:") as memory:
@@ -162,6 +185,22 @@ def test_memory_middleware_remembers_a_message_for_one_agent_and_run_alone(*, fi
             config = {"configurable": {"thread_id": "t", "user_id": "alice", field: value}}
             agent.graph.invoke({"messages": said}, config)
         assert texts(memory) == ["Is vegetarian", "Likes tea", "Lives in Oslo"]
+
+
+def test_remember_node_alone_takes_a_failed_turn_of_the_user_that_configurable_names(memory: Memory) -> None:
+    graph = without_recall(memory, FAILS, *["Noted."] * 8)
+    for said, user in (("I like tea.", "alice"), ("I live in Oslo.", "alice"), ("I like beer.", "bob")):
+        with suppress(ConnectionError):
+            graph.invoke({"messages": said}, {"configurable": {"thread_id": "t", "user_id": user}})
+    assert (sources(memory), sources(memory, "bob")) == (["I like tea.", "I live in Oslo."], ["I like beer."])
+
+
+def test_conversation_memory_remembers_for_each_caller_of_a_session_what_they_said(memory: Memory) -> None:
+    chat = ConversationMemory(memory=memory, session_id="team")
+    for said, user in (("I like tea.", "alice"), ("I live in Oslo.", "bob"), ("I am vegetarian.", "alice")):
+        each_chat = chat.model_copy(update={"user_id": user})
+        each_chat.save_context({"input": [HumanMessage(said, id=said)]}, {"output": "Noted."})
+    assert (texts(memory), texts(memory, "bob")) == (["Is vegetarian", "Likes tea"], ["Lives in Oslo"])
 
 
 def test_memory_of_two_users_of_a_thread_on_postgres_and_sqlite(database_url: str) -> None:
@@ -204,6 +243,40 @@ def test_another_process_remembers_what_was_summarised_before_it_was_remembered(
     process(["I live in Oslo."], ["Noted."])
     with Memory(tmp_path / "m.db") as memory:
         assert sources(memory) == ["I like tea.", "I like beer.", "I like wine.", "I live in Oslo."]
+
+
+def test_what_a_middleware_removes_before_a_summary_is_never_remembered(memory: Memory) -> None:
+    @before_model
+    def removes(state: Any, runtime: Any) -> Any:
+        return {"messages": [RemoveMessage(id=each.id) for each in state["messages"] if "secret" in each.text]}
+
+    agent = Agent(memory, before=[removes, summarizing(1)])
+    agent.say("I hate the secret.", *(f"I like {what}." for what in ("tea", "beer", "wine")), "Hello?")
+    agent.say("I live in Oslo.")
+    expected = {"I like tea.", "I like beer.", "I like wine.", "Hello?", "I live in Oslo."}
+    assert set(sources(memory)) == expected and len(sources(memory)) == len(expected)
+    assert "secret" not in kept(memory)
+
+
+def test_a_closed_turn_is_remembered_after_a_turn_that_a_middleware_ended(memory: Memory) -> None:
+    agent = Agent(memory, after=[moderated])
+    closed("updates")(agent)
+    agent.say("I hate the secret.")
+    agent.say("I live in Oslo.")
+    assert sources(memory) == ["I like tea.", "I live in Oslo."]
+
+
+@each("place", [0, 1])
+def test_an_edit_that_is_summarised_before_the_model_saw_it_supersedes_the_older_text(*, place: int) -> None:
+    with Memory(":memory:") as memory:
+        agent = Agent(memory, **places(summarizing(1))[place])
+        agent.say(HumanMessage("I am allergic to peanuts.", id="q"))
+        agent.say(
+            HumanMessage("I am allergic to walnuts.", id="q"),
+            HumanMessage("I like tea."),
+            HumanMessage("I live in Oslo."),
+        )
+        assert texts(memory) == ["Is allergic to walnuts", "Likes tea", "Lives in Oslo"]
 
 
 # ── interrupts ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -265,6 +338,32 @@ def test_what_a_middleware_says_in_a_persons_name_is_not_remembered(memory: Memo
 
 
 # ── agents within agents ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def blocking() -> Any:
+    return PIIMiddleware("word", detector="secret", strategy="block")
+
+
+def test_memory_middleware_around_a_tool_whose_agent_blocks_remembers_what_was_said_once(memory: Memory) -> None:
+    inner: Any = create_agent(ScriptedChatModel(replies=["Yes."] * 9, modes="tools"), middleware=[blocking()])
+
+    @tool
+    def ask(what: str) -> str:
+        """Ask the other agent."""
+        return str(inner.invoke({"messages": what})["messages"][-1].text)
+
+    asks = [
+        AIMessage("", tool_calls=[{"name": "ask", "args": {"what": what}, "id": what}]) for what in ("secret", "tea")
+    ]
+    model = ScriptedChatModel(replies=[asks[0], asks[1], "Noted.", "Noted."], modes="tools")
+    middleware = [MemoryMiddleware(memory)]
+    agent: Any = create_agent(
+        model, [ask], middleware=middleware, context_schema=MemoryContext, checkpointer=InMemorySaver()
+    )
+    for said in ("I like tea.", "I live in Oslo.", "I am vegetarian."):
+        with suppress(PIIDetectionError):
+            agent.invoke({"messages": said}, on(), context=ALICE)
+    assert sources(memory) == ["I like tea.", "I live in Oslo.", "I am vegetarian."]
 
 
 def test_nodes_around_an_agent_that_redacts_remember_the_redacted_text(memory: Memory) -> None:

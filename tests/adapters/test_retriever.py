@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.messages.utils import count_tokens_approximately
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnableLambda
+from langgraph.graph import END, START, StateGraph
 
 from langmem_adapter.adapters.retriever import MemoryRetriever, recall
 from langmem_adapter.errors import InvalidInputError, UnknownArgumentError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.escapes import DATA_ONLY
+from langmem_adapter.scoping import MemoryContext
 from langmem_adapter.testing import ScriptedChatModel
 from tests.cases import undated
 
@@ -97,6 +99,27 @@ def test_a_wrong_argument_is_refused(small: Memory, wrong: Any) -> None:
         MemoryRetriever(memory=small, **wrong)
 
 
+class State(TypedDict, total=False):
+    query: str
+    found: list[str]
+
+
+async def test_a_node_of_a_graph_takes_the_context_of_the_run(small: Memory) -> None:
+    retriever = MemoryRetriever(memory=small, user_id=ALICE)
+
+    def look(state: State) -> State:
+        return {"found": texts(retriever.invoke(state["query"]))}
+
+    async def alook(state: State) -> State:
+        return {"found": texts(await retriever.ainvoke(state["query"]))}
+
+    for node in (look, alook):
+        graph = StateGraph(State, context_schema=MemoryContext).add_node("look", node)
+        compiled = graph.add_edge(START, "look").add_edge("look", END).compile()
+        found = await compiled.ainvoke({"query": "steak"}, context=MemoryContext("bob"))
+        assert found["found"] == ["Likes steak"]
+
+
 # ── recall ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -106,6 +129,16 @@ def test_recall_gives_a_prompt_text(memory: Memory) -> None:
     chain = recall(memory, k=1, threshold=0.25) | prompt | model
     assert chain.invoke({"input": "Is she vegetarian?"}, as_user(ALICE)).text == "Lentils."
     assert undated(model.calls[0][0].text) == f"You know:\n{DATA_ONLY}\n- Is vegetarian"
+
+
+def test_the_input_passes_through_under_names_of_ones_own(small: Memory) -> None:
+    step = recall(small, key="question", output_key="known", user_id="bob")
+    given = step.invoke({"question": "steak", "tone": "kind"})
+    assert given | {"known": undated(given["known"])} == {
+        "question": "steak",
+        "tone": "kind",
+        "known": f"{DATA_ONLY}\n- Likes steak",
+    }
 
 
 @pytest.mark.parametrize(
@@ -121,6 +154,11 @@ def test_recall_gives_a_prompt_text(memory: Memory) -> None:
 def test_recall_takes_messages_as_the_question(small: Memory, question: Any) -> None:
     memories = recall(small, user_id="bob").invoke({"input": question})["memories"]
     assert undated(memories) == f"{DATA_ONLY}\n- Likes steak"
+
+
+def test_where_nothing_is_known_or_asked_the_text_is_empty(small: Memory) -> None:
+    assert recall(small).invoke("steak", as_user("nobody"))["memories"] == ""
+    assert recall(small).invoke(" ", as_user("bob"))["memories"] == ""
 
 
 def test_a_memory_is_one_line_and_the_budget_is_kept(small: Memory) -> None:

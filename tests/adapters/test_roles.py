@@ -6,14 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 
 from langmem_adapter.adapters.roles import RoleNodes
+from langmem_adapter.conversation import LongTermMemory
 from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.scoping import MemoryContext
 
 if TYPE_CHECKING:
-    from langmem_adapter.memory.memory import Memory
+    from collections.abc import Iterator
 
 THREAD: Any = {"configurable": {"thread_id": "t"}}
 ALICE = MemoryContext(user_id="alice")
@@ -23,6 +26,12 @@ class State(MessagesState, total=False):
     """A thread, and what is news of it."""
 
     news: list[AnyMessage]
+
+
+@pytest.fixture
+def memory() -> Iterator[Memory]:
+    with Memory(":memory:") as opened:
+        yield opened
 
 
 def working(role: RoleNodes, work: Any = None, checkpointer: Any = None) -> Any:
@@ -46,6 +55,15 @@ async def test_news_key_has_the_news_and_similar_messages_end_there(memory: Memo
     assert first["messages"][-1].text == "Done: 写一个贪吃蛇游戏"
     assert (again["news"], len(again["messages"])) == ([], 1)
     assert other["messages"][-1].text == "Done: Write a 2048 web game"
+
+
+def test_each_message_of_a_thread_is_news_once_and_answers_are_none(memory: Memory) -> None:
+    graph = working(RoleNodes(memory, "engineer", user_id="alice"), checkpointer=InMemorySaver())
+    graph.invoke({"messages": "Write a snake game"}, THREAD)
+    state = graph.invoke({"messages": "Paint the walls in red"}, THREAD)
+    assert [message.text for message in state["news"]] == ["Paint the walls in red"]
+    log = LongTermMemory(memory, "engineer", user_id="alice")
+    assert log.get() == state["messages"]
 
 
 def test_g14_a_run_that_dies_at_work_has_its_news_again(memory: Memory) -> None:

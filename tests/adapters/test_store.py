@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Annotated, Any
 
 import pytest
+from langchain_core.language_models import FakeMessagesListChatModel
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.tools import tool
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import InjectedStore
 from langgraph.store.base import BaseStore, ListNamespacesOp, MatchCondition, PutOp
 from langgraph.store.base.batch import AsyncBatchedBaseStore
 
@@ -14,12 +20,14 @@ from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError, ModelError, StorageError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.storage.items import ITEMS, erase
+from tests.programs import python
 from tests.store_kinds import Letters
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
+    from langgraph.runtime import Runtime
     from langgraph.store.base import Op, Result
 
 INDEX: Any = {"dims": 37, "embed": Letters(), "fields": ["text"]}
@@ -34,6 +42,10 @@ def path(tmp_path: Path) -> Path:
 def memory(path: Path) -> Iterator[Memory]:
     with Memory(path) as opened:
         yield opened
+
+
+def index(**changes: Any) -> Any:
+    return {**INDEX, **changes}
 
 
 def keys(store: BaseStore, **how: Any) -> list[str]:
@@ -72,6 +84,56 @@ def test_items_outlive_the_program(path: Path) -> None:
             snapshot.unlink()
 
 
+def test_another_process_is_seen_at_once(path: Path, memory: Memory) -> None:
+    store = MemoryStore(memory)
+    store.put(("u",), "mine", {"text": "tea"})
+    assert keys(store, query="tea") == ["mine"]
+    program = (
+        "import sys; from langmem_adapter import Memory; from langmem_adapter.adapters.store import MemoryStore\n"
+        "with Memory(sys.argv[1]) as memory:\n"
+        "    MemoryStore(memory).put(('u',), 'theirs', {'text': 'coffee'})\n"
+        "    print([item.key for item in MemoryStore(memory).search((), query='coffee')])"
+    )
+    done = python("-c", program, path)
+    assert done.stdout.strip() == "['theirs', 'mine']"
+    assert keys(store, query="coffee") == ["theirs", "mine"]
+
+
+def test_a_batch_is_written_whole_or_not_at_all(memory: Memory) -> None:
+    class Broken(Letters):
+        def embed_documents(self, texts: list[str]) -> list[list[float]]:
+            return super().embed_documents(texts)[:-1]
+
+    store = MemoryStore(memory, index(embed=Broken()))
+    with pytest.raises(InvalidInputError, match="1 vectors for 2 texts"):
+        store.batch([PutOp(("a",), key, {"text": key}) for key in "12"])
+    assert keys(store) == []
+
+
+def test_many_threads_write_and_search(memory: Memory) -> None:
+    store = MemoryStore(memory, INDEX)
+
+    def work(number: int) -> None:
+        for turn in range(10):
+            store.put(("u", str(number)), str(turn), {"text": "ab"[turn % 2]})
+            store.put(("shared",), str(turn % 3), {"text": "ab"[number % 2], "by": number})
+            assert len(store.search(("u", str(number)), query="a", limit=50)) == turn + 1
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(work, range(6)))
+    assert len(keys(store, limit=100)) == 63
+    assert agree(store)
+
+
+def test_memories_and_items_do_not_mix(memory: Memory) -> None:
+    store = MemoryStore(memory)
+    memory.add("I like tea", user_id="ann")
+    store.put(("ann",), "k", {"text": "I like tea"})
+    assert keys(store, query="tea") == ["k"]
+    assert [hit.text for hit in memory.search("tea", user_id="ann")] == ["Likes tea"]
+    assert memory.verify().ok and agree(store)
+
+
 def test_what_is_erased_is_in_no_search(path: Path, memory: Memory) -> None:
     store = MemoryStore(memory, INDEX)
     store.batch([PutOp(("u", key), key, {"text": "a"}) for key in "123"])
@@ -103,6 +165,12 @@ def test_by_default_whole_values_are_found_with_the_memorys_own_embeddings(memor
     found = store.search(("u",), query="violin on Monday")
     assert [item.key for item in found] == ["1", "2"]
     assert found[0].score is not None and found[0].score > 0.2
+
+
+def test_without_vectors_a_query_is_ignored(memory: Memory) -> None:
+    store = MemoryStore(memory, index=False)
+    store.put(("u",), "1", {"text": "aaa"}, index=["text"])
+    assert [item.score for item in store.search((), query="aaa")] == [None]
 
 
 def test_a_match_condition_of_one_label_may_be_a_text(memory: Memory) -> None:
@@ -150,7 +218,7 @@ def test_an_async_function_embeds_for_async_callers(memory: Memory) -> None:
         ("openai", "must be None"),
         ({"field": ["text"]}, "no 'field' here: did you mean 'fields'"),
         ({"dims": 3}, "belongs to"),
-        ({"dims": 0, "embed": embed_letters}, "whole number from 1"),
+        ({"dims": 0, "embed": embed_letters}, "at least 1"),
         ({"dims": 3, "embed": 7}, "must be Embeddings"),
         ({"fields": "text"}, "list of paths"),
         ({"fields": [""]}, "list of paths"),
@@ -210,7 +278,91 @@ def test_reindex_changes_model_and_fields(memory: Memory) -> None:
         MemoryStore(memory, index=False).reindex()
 
 
+def test_two_reindexes_at_once_give_each_item_its_vectors_once(memory: Memory) -> None:
+    store = MemoryStore(memory, INDEX)
+    store.put(("u",), "1", {"text": "violin"})
+    others: list[int] = []
+
+    def embed(texts: Sequence[str]) -> list[list[float]]:
+        if not others:  # the other one has read the same items by the time that ours are written
+            others.append(0)
+            others[0] = MemoryStore(memory, {"embed": embed, "dims": 37, "fields": ["text"]}).reindex()
+        return Letters().embed_documents(list(texts))
+
+    mine = MemoryStore(memory, {"embed": embed, "dims": 37, "fields": ["text"]})
+    assert (mine.reindex(), others) == (1, [1])
+    assert keys(mine, query="violin", limit=1) == ["1"] and agree(mine)
+
+
+def test_after_a_reindex_of_the_memory_the_store_names_its_own(path: Path) -> None:
+    from langmem_adapter.maintenance.reindex import reindex
+
+    with Memory(path, embeddings="hash:64") as memory:
+        MemoryStore(memory).put(("u",), "k", {"text": "violin"})
+    reindex(path, "hash:128")
+    with Memory(path, embeddings="hash:128") as memory:
+        store = MemoryStore(memory)
+        with pytest.raises(EmbeddingMismatchError, match="reindex"):
+            store.search((), query="violin")
+        assert store.reindex() == 1
+        assert keys(store, query="violin") == ["k"]
+
+
 # ── guests ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Talk(MessagesState):
+    """The state of a small graph."""
+
+
+def remember(state: Talk, runtime: Runtime[None]) -> dict[str, Any]:
+    assert runtime.store is not None
+    text = str(state["messages"][-1].content)
+    found = runtime.store.search(("ann",), query=text, limit=1)
+    runtime.store.put(("ann",), str(len(state["messages"])), {"text": text})
+    return {"messages": [AIMessage(found[0].value["text"] if found else "nothing")]}
+
+
+async def aremember(state: Talk, runtime: Runtime[None]) -> dict[str, Any]:
+    assert runtime.store is not None
+    text = str(state["messages"][-1].content)
+    found = await runtime.store.asearch(("ann",), query=text, limit=1)
+    return {"messages": [AIMessage(found[0].value["text"])]}
+
+
+def test_a_graph_uses_it_sync_and_async(memory: Memory) -> None:
+    store = MemoryStore(memory, {"fields": ["text"]})
+    said: list[str] = []
+    for node in (remember, remember):
+        graph = StateGraph(Talk).add_node("node", node).add_edge(START, "node").compile(store=store)
+        said.append(graph.invoke({"messages": [HumanMessage("I play the violin")]})["messages"][-1].content)
+    graph = StateGraph(Talk).add_node("node", aremember).add_edge(START, "node").compile(store=store)
+    answer = asyncio.run(graph.ainvoke({"messages": [HumanMessage("Which violin?")]}))
+    assert [*said, answer["messages"][-1].content] == ["nothing", "I play the violin", "I play the violin"]
+
+
+class Caller(FakeMessagesListChatModel):
+    """A chat model with prepared answers that may be given tools."""
+
+    def bind_tools(self, *_: Any, **__: Any) -> Any:
+        return self
+
+
+@tool
+def save_note(text: str, store: Annotated[BaseStore, InjectedStore()]) -> str:
+    """Keep a note."""
+    store.put(("notes",), "1", {"text": text})
+    return "kept"
+
+
+def test_an_agents_tools_get_it(memory: Memory) -> None:
+    from langchain.agents import create_agent
+
+    call = {"name": "save_note", "args": {"text": "buy olives"}, "id": "1", "type": "tool_call"}
+    model = Caller(responses=[AIMessage("", tool_calls=[call]), AIMessage("done")])
+    store = MemoryStore(memory)
+    create_agent(model, tools=[save_note], store=store).invoke({"messages": [HumanMessage("note: buy olives")]})
+    assert [item.value for item in store.search(("notes",), query="olives")] == [{"text": "buy olives"}]
 
 
 class Batched(AsyncBatchedBaseStore):
@@ -239,3 +391,17 @@ def test_it_may_be_wrapped_as_langgraphs_server_does(memory: Memory) -> None:
         return [[item.key for item in page] for page in found]
 
     assert asyncio.run(work()) == [["0"], ["0", "1"], ["0", "1", "2"]]
+
+
+def test_langmems_tools_keep_their_memories_in_it(memory: Memory) -> None:
+    langmem = pytest.importorskip("langmem", reason="langmem is not installed: its pins would decide about ours")
+    store = MemoryStore(memory, {"fields": ["content"]})
+    manage = langmem.create_manage_memory_tool(namespace=("memories",), store=store)
+    search = langmem.create_search_memory_tool(namespace=("memories",), store=store)
+    manage.invoke({"content": "Ann plays the violin", "action": "create"})
+    assert "violin" in search.invoke({"query": "Which instrument?"})
+    (item,) = store.search(("memories",))
+    manage.invoke({"content": "Ann plays the cello", "action": "update", "id": item.key})
+    assert "cello" in search.invoke({"query": "Which instrument?"})
+    manage.invoke({"action": "delete", "id": item.key})
+    assert store.search(("memories",)) == []

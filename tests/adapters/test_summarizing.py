@@ -177,6 +177,49 @@ def shared() -> Iterator[Memory]:
         yield opened
 
 
+def test_summarize_node_leaves_a_short_thread_as_it_is() -> None:
+    model = ScriptedChatModel()
+    with Memory(":memory:", model=model) as memory:
+        thread = [HumanMessage("Hi", id="1"), AIMessage("Hello.", id="2")]
+        assert graph_of(memory).invoke({"messages": thread})["messages"] == thread
+    assert model.calls == []
+
+
+async def test_a_thread_goes_on_for_as_long_as_it_likes_and_the_summary_with_it() -> None:
+    model = ScriptedChatModel(replies=[f"S{number}." for number in range(20)])
+    with Memory(":memory:", model=model) as memory:
+        seen: list[int] = []
+
+        def answer(state: MessagesState) -> dict[str, Any]:
+            seen.append(about_tokens(state["messages"]))
+            return {"messages": [AIMessage("Noted.")]}
+
+        graph = graph_of(memory, answer, InMemorySaver())
+        for number in range(40):
+            state = await graph.ainvoke({"messages": [("human", f"第{number}天我在杭州吃面，天气很好。")]}, THREAD)
+    assert max(seen) <= 200
+    told = [data_of(call) for call in model.calls]
+    assert [data.get("before", "") for data in told[:3]] == ["", "S0.", "S0.\nS1."]
+    shown = "".join(data["text"] for data in told) + "".join(message.text for message in state["messages"])
+    assert all(shown.count(f"第{number}天") == 1 for number in range(40))
+
+
+def test_a_graph_that_streams_tokens_shows_none_of_the_summary() -> None:
+    thread = [HumanMessage(f"In town {number} I ate noodles.") for number in range(40)]
+    with Memory(":memory:", model=scripted()) as memory:
+        streamed = list(graph_of(memory).stream({"messages": thread}, stream_mode="messages"))
+    assert [message for message, _ in streamed if isinstance(message, AIMessage)] == []
+
+
+def test_a_failure_is_raised_and_the_state_stays() -> None:
+    thread = [HumanMessage(f"In town {number} I ate noodles.", id=str(number)) for number in range(40)]
+    with Memory(":memory:", model=ScriptedChatModel(replies=[OSError("no such host")])) as memory:
+        graph = graph_of(memory, checkpointer=InMemorySaver())
+        with pytest.raises(OSError, match="no such host"):
+            graph.invoke({"messages": thread}, THREAD)
+        assert graph.get_state(THREAD).values["messages"] == thread
+
+
 @pytest.mark.parametrize("wrong", [{"max_tokens": 0}, {"window": "7"}, {"keep_language": 1}, {"messages_key": 7}])
 def test_arguments_that_cannot_be_used_are_refused(offline: Memory, wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError, match=next(iter(wrong))):

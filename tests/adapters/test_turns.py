@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -21,6 +22,7 @@ from langchain.agents.middleware import (
     ToolRetryMiddleware,
     before_agent,
     before_model,
+    wrap_model_call,
 )
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage
 from langchain_core.tools import tool
@@ -31,6 +33,7 @@ from langgraph.types import Command
 from sqlalchemy import select
 
 from langmem_adapter.adapters.checkpointer import SQLAlchemySaver
+from langmem_adapter.adapters.classic import ConversationMemory
 from langmem_adapter.adapters.middleware import MemoryContext, MemoryMiddleware
 from langmem_adapter.adapters.nodes import recall_node, remember_node
 from langmem_adapter.adapters.threads import latest_turn
@@ -41,7 +44,7 @@ from langmem_adapter.testing import ScriptedChatModel
 from tests.cases import each
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from langchain_core.messages import BaseMessage
@@ -62,6 +65,12 @@ def look_up(what: str) -> str:
 
 def calling(what: str = "tea", id_: str = "1") -> AIMessage:
     return AIMessage("", tool_calls=[{"name": "look_up", "args": {"what": what}, "id": id_}])
+
+
+@pytest.fixture
+def memory() -> Iterator[Memory]:
+    with Memory(":memory:") as opened:
+        yield opened
 
 
 def on(thread: str = "t", **more: Any) -> Any:
@@ -314,6 +323,18 @@ async def test_memory_middleware_remembers_a_turn_that_did_not_end_with_the_next
         assert texts(memory) == ["Is vegetarian", "Likes tea", "Lives in Oslo"]
 
 
+def test_memory_middleware_of_another_process_goes_on_with_a_turn_that_did_not_end(tmp_path: Path) -> None:
+    for said, reply in (("I like tea.", ConnectionError("no model")), ("I live in Oslo.", "Noted.")):
+        with Memory(tmp_path / "m.db") as memory:
+            agent = Agent(memory, reply, saver=SQLAlchemySaver(memory))
+            try:
+                agent.say(said)
+            except ConnectionError:
+                assert texts(memory) == []
+    with Memory(tmp_path / "m.db") as memory:
+        assert texts(memory) == ["Likes tea", "Lives in Oslo"]
+
+
 def test_memory_that_fails_to_remember_does_so_with_the_next_turn(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -328,6 +349,16 @@ def test_memory_that_fails_to_remember_does_so_with_the_next_turn(
 
 def raises_on_add(*_: Any, **__: Any) -> None:
     raise ConnectionError("the embedding server is down")
+
+
+def test_memory_middleware_remembers_what_was_summarised_before_it_was_answered_in_order(memory: Memory) -> None:
+    fails = [calling("broken", str(number)) for number in range(3)]
+    agent = Agent(memory, *fails, *["Noted."] * 3, before=[summarizing(1)])
+    for said in ("I like tea.", "I like beer.", "I like wine."):
+        with pytest.raises(ConnectionError):
+            agent.say(said)
+    agent.say("I live in Oslo.")
+    assert sources(memory) == ["I like tea.", "I like beer.", "I like wine.", "I live in Oslo."]
 
 
 @each(("place", "saved"), [(0, False), (1, True)])
@@ -347,6 +378,67 @@ def test_what_was_summarised_before_the_model_saw_it_in_no_checkpoint_is_named_i
     agent.say("I like tea.", "I like beer.", "I like wine.", "I live in Oslo.")
     assert sources(memory) == ["I live in Oslo."]
     assert "3 messages were summarised before the model saw them" in caplog.text
+
+
+@each("mode", ["updates", "values"])
+def test_a_closed_turn_is_remembered_also_where_the_next_is_blocked(mode: str) -> None:
+    with Memory(":memory:") as memory:
+        agent = Agent(memory, after=[PIIMiddleware("word", detector="secret", strategy="block")])
+        closed(mode)(agent)
+        with pytest.raises(PIIDetectionError):
+            agent.say("I hate the secret.")
+        agent.say("I live in Oslo.")
+        assert sources(memory) == ["I like tea.", "I live in Oslo."]
+        assert "secret" not in kept(memory)
+
+
+async def test_a_cancelled_task_and_a_closed_async_stream_are_remembered_with_the_next_turn(memory: Memory) -> None:
+    called = asyncio.Event()
+
+    @wrap_model_call
+    async def waits(request: Any, handler: Any) -> Any:
+        if len(request.messages) == 1:
+            called.set()
+            await asyncio.Event().wait()
+        return await handler(request)
+
+    agent = Agent(memory, after=[waits])
+    task = asyncio.create_task(agent.graph.ainvoke({"messages": "I like tea."}, on(), context=ALICE))
+    await called.wait()
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+    stream = agent.graph.astream({"messages": "I live in Oslo."}, on(), context=ALICE, stream_mode="messages")
+    await anext(stream)
+    await stream.aclose()
+    await agent.hear("I am vegetarian.", sync=False)
+    assert sources(memory) == ["I like tea.", "I live in Oslo.", "I am vegetarian."]
+
+
+def test_without_a_checkpointer_a_thread_that_is_sent_whole_is_remembered_once(memory: Memory) -> None:
+    agent: Any = create_agent(
+        ScriptedChatModel(replies=["Noted."] * 9, modes="tools"),
+        middleware=[MemoryMiddleware(memory), PIIMiddleware("email")],
+        context_schema=MemoryContext,
+    )
+    thread: list[BaseMessage] = []
+    for place, said in enumerate((MAIL, "I live in Oslo.", "I am vegetarian.")):
+        thread += [HumanMessage(said, id=f"h{place}")]
+        agent.invoke({"messages": thread}, on(), context=ALICE)
+        thread += [AIMessage("Noted.", id=f"a{place}")]
+    assert [text.split()[1] for text in sources(memory)] == ["email", "live", "am"]
+    assert ADDRESS not in kept(memory)
+
+
+def test_an_agent_within_a_graph_remembers_a_failed_turn_with_the_next(memory: Memory) -> None:
+    agent = Agent(memory, "Noted.", ConnectionError("no model"), *["Noted."] * 9)
+    agent.graph.checkpointer = None
+    around = StateGraph(State, context_schema=MemoryContext).add_node("agent", agent.graph)
+    graph: Any = around.add_edge(START, "agent").compile(checkpointer=InMemorySaver())
+    for said in ("I like tea.", "I live in Oslo.", "I am vegetarian."):
+        with suppress(ConnectionError):
+            graph.invoke({"messages": said}, on(), context=ALICE)
+    assert sources(memory) == ["I like tea.", "I live in Oslo.", "I am vegetarian."]
 
 
 # ── exactly once ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -559,7 +651,37 @@ async def test_remember_node_begins_after_the_last_message_that_was_remembered(*
         assert len(memory.traces(user_id="alice")) == (1 if background else 3)
 
 
+def test_remember_node_takes_an_edit_from_a_fork(memory: Memory) -> None:
+    graph = graph_with(memory, [AIMessage("Noted.")] * 9)
+    graph.invoke({"messages": [PEANUTS]}, on(), context=ALICE)
+    graph.invoke({"messages": "I live in Oslo."}, on(), context=ALICE)
+    first = [each for each in graph.get_state_history(on()) if each.next == ("answer",)][-1]
+    graph.invoke(None, graph.update_state(first.config, {"messages": [WALNUTS]}), context=ALICE)
+    assert texts(memory) == ["Is allergic to walnuts", "Lives in Oslo"]
+    graph.invoke({"messages": [PEANUTS]}, on("t"), context=ALICE)
+    assert texts(memory) == ["Is allergic to peanuts", "Lives in Oslo"]
+
+
 # ── chains, and the routes ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@each("background", [False, True])
+async def test_conversation_memory_keeps_ids_by_scope_and_session(*, background: bool) -> None:
+    with Memory(":memory:") as memory:
+        how: dict[str, Any] = {"background": memory.background(after=60)} if background else {}
+        chat = ConversationMemory(memory=memory, user_id="alice", session_id="s", **how)
+        for said in (PEANUTS, PEANUTS, WALNUTS, HumanMessage("I live in Oslo.", id="o")):
+            chat.save_context({"input": [said]}, {"output": "Noted."})
+            await chat.asave_context({"input": [said]}, {"output": "Noted."})
+        other = ConversationMemory(memory=memory, user_id="alice", session_id="other")
+        if background:
+            how["background"].drain()
+        assert texts(memory) == ["Is allergic to walnuts", "Lives in Oslo"]
+        other.save_context({"input": [PEANUTS]}, {"output": "Noted."})
+        chat.save_context({"input": "I like tea."}, {"output": "Noted."})
+        if background:
+            how["background"].drain()
+        assert texts(memory) == ["Is allergic to peanuts", "Is allergic to walnuts", "Likes tea", "Lives in Oslo"]
 
 
 def test_a_route_takes_a_thread_id_and_ids_of_messages(memory: Memory) -> None:

@@ -98,6 +98,14 @@ def test_memory_middleware_tells_messages_of_two_threads_with_one_id_apart() -> 
         assert sources(memory) == ["I like tea.", "I live in Oslo."]
 
 
+def test_remember_node_leaves_to_other_users_of_a_thread_what_they_said() -> None:
+    with Memory(":memory:") as memory:
+        graph = graph_with(memory, [AIMessage("Noted.")] * 9)
+        for said, context in (("I like tea.", ALICE), ("I live in Oslo.", BOB), ("I am vegetarian.", ALICE)):
+            graph.invoke({"messages": said}, on(), context=context)
+        assert (texts(memory), texts(memory, "bob")) == (["Is vegetarian", "Likes tea"], ["Lives in Oslo"])
+
+
 class Added(TypedDict, total=False):
     messages: Annotated[list[Any], operator.add]
 

@@ -10,6 +10,7 @@ from langgraph.channels.delta import DeltaChannel
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.types import _DeltaSnapshot
 from langgraph.graph import START, StateGraph
+from langgraph.types import Overwrite
 
 from langmem_adapter.errors import InvalidInputError
 from tests.conformance.calls import Calls, Way, thread
@@ -90,6 +91,38 @@ async def test_a_walk_goes_further_than_is_fetched_in_one_go(saver: SQLAlchemySa
     assert [write[2] for write in history["never_kept"]["writes"] if write[2]] == [[f"n{turn}"] for turn in range(40)]
     assert isinstance(history["said"]["seed"], _DeltaSnapshot)
     assert "seed" not in history["never_kept"]
+
+
+async def test_a_fork_follows_its_own_parents_only(saver: SQLAlchemySaver, way: Way) -> None:
+    graph = build(saver, way)
+    await talk(graph, thread("t"), 3)
+    old = (await graph.history(thread("t")))[4]
+    forked = await graph.update(old.config, {"said": ["forked"]}, as_node="first")
+    after = await graph.invoke(None, forked)
+    assert after["said"][: len(old.values["said"]) + 1] == [*old.values["said"], "forked"]
+    reset = await graph.update(thread("t"), {"said": Overwrite(["anew"])}, as_node="left")
+    assert (await graph.state(reset)).values["said"] == ["anew"]
+
+
+@pytest.mark.parametrize("durability", ["sync", "exit"])
+async def test_a_pruned_thread_shows_its_latest_state_only_and_goes_on(
+    saver: SQLAlchemySaver, way: Way, durability: str
+) -> None:
+    graph = build(saver, way)
+    twin = build(InMemorySaver(), way)
+    for calls in (graph, twin):
+        await talk(calls, thread("t"), 6, durability=durability)
+    before = (await graph.state(thread("t"))).values
+    await saver.aprune(["t"])
+    assert (await graph.state(thread("t"))).values == before
+    assert [state.values for state in await graph.history(thread("t"))] == [before]
+    forked = await graph.update(thread("t"), None, as_node="__copy__")
+    assert (await graph.state(forked)).values == before
+    await saver.aprune(["t"])
+    assert (await graph.state(thread("t"))).values == before
+    for calls in (graph, twin):
+        await talk(calls, thread("t"), 2, durability=durability)
+    assert (await graph.state(thread("t"))).values == (await twin.state(thread("t"))).values
 
 
 async def test_pruning_leaves_what_the_state_is_rebuilt_from_and_no_more(saver: SQLAlchemySaver, way: Way) -> None:

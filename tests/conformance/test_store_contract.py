@@ -60,6 +60,34 @@ def scores(found: list[SearchItem]) -> dict[str, float | None]:
 
 
 class TestNamespaces:
+    def test_labels_are_no_patterns(self, store: BaseStore) -> None:
+        labels = [
+            "a%",
+            "a_",
+            "ab",
+            "A%",
+            "a*",
+            "a?",
+            "a[b]",
+            "a%\n",
+            "a%\x01",
+            "a%\x02",
+            "a\\%",
+            "a'b",
+            "%",
+            "_",
+            "é",
+            "é",
+        ]
+        labels += ["\x01", "\x02", "\x01\x02", "\U0010ffff"]
+        for label in labels:
+            store.put((label, "x"), "k", {"label": label})
+        for label in labels:
+            assert [item.value for item in store.search((label,))] == [{"label": label}]
+            assert store.list_namespaces(prefix=(label,)) == [(label, "x")]
+            got = store.get((label, "x"), "k")
+            assert got is not None and got.namespace == (label, "x")
+
     def test_listing_cuts_at_the_depth_and_names_each_once(self, store: BaseStore) -> None:
         for namespace in (("a", "b", "c"), ("a", "b", "d", "e"), ("a", "b", "d", "i"), ("a", "c", "f"), ("b",)):
             store.put(namespace, "k", {})
@@ -67,6 +95,11 @@ class TestNamespaces:
         assert store.list_namespaces(max_depth=1) == [("a",), ("b",)]
         assert store.list_namespaces(max_depth=10**30) == store.list_namespaces()
         assert store.list_namespaces(max_depth=2, limit=1, offset=1) == [("a", "c")]
+
+    @each("namespace", [(), ("",), ("a.b",), ("a", ""), (1,), ("langgraph", "x"), ("a\x00",)])
+    def test_what_is_no_namespace_is_refused(self, store: BaseStore, namespace: tuple[Any, ...]) -> None:
+        with pytest.raises(InvalidNamespaceError):
+            store.put(namespace, "k", {})
 
     @pytest.mark.parametrize("label", ["ann@example.com", "v1.2"])
     def test_a_label_with_a_dot_is_refused_by_every_operation(self, store: BaseStore, label: str) -> None:
@@ -76,6 +109,23 @@ class TestNamespaces:
             store.search((label,))
         with pytest.raises(InvalidNamespaceError):
             store.list_namespaces(suffix=(label,))
+
+
+class TestValues:
+    def test_updated_at_only_ever_grows(self, store: BaseStore) -> None:
+        seen = []
+        for number in range(20):
+            store.put(("a",), "k", {"n": number})
+            item = store.get(("a",), "k")
+            assert item is not None and item.updated_at.utcoffset() is not None
+            seen.append(item.updated_at)
+        assert seen == sorted(set(seen))
+
+    def test_items_tell_themselves_as_json(self, store: BaseStore) -> None:
+        store.put(("a", "b"), "k", {"n": 1})
+        (found,) = store.search(("a",))
+        told = found.dict()
+        assert (told["namespace"], told["key"], told["value"], told["score"]) == (["a", "b"], "k", {"n": 1}, None)
 
 
 class TestFilters:
@@ -135,3 +185,18 @@ class TestMeaning:
         got = store.get(("t",), "none")
         assert got is not None and got.value == {"text": "aaa"}
         assert [item.key for item in store.search(("t",), query="a", limit=2)] == ["own", "plain"]
+
+    def test_a_filter_narrows_what_is_ranked(self, meaning: Callable[..., BaseStore]) -> None:
+        store = meaning()
+        for number in range(60):
+            store.put(("t",), str(number), {"text": "a" * (60 - number) + "b" * number, "even": number % 2 == 0})
+        found = store.search(("t",), query="b", filter={"even": True}, limit=3)
+        assert keys(found) == ["58", "56", "54"]
+        assert keys(store.search(("t",), query="b", filter={"text": "a" * 60}, limit=3)) == ["0"]
+
+
+def test_a_put_is_seen_by_the_next_search(make: Make, letters: Letters) -> None:
+    store = make(index={"dims": 37, "embed": letters, "fields": ["text"]})
+    for number in range(30):
+        store.put(("t",), str(number), {"text": "a"})
+        assert len(store.search(("t",), query="a", limit=100)) == number + 1

@@ -6,6 +6,7 @@ The rows are those in which at least one of `InMemoryStore`, `SqliteStore` and `
 
 from __future__ import annotations
 
+import asyncio
 import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from langgraph.store.base import GetOp, PutOp
 
 from langmem_adapter.errors import FilterError, InvalidInputError
 from tests.cases import each
-from tests.store_kinds import OURS, Letters, expiry, set_expiry, shared
+from tests.store_kinds import ALL, OURS, Letters, expiry, set_expiry, shared
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -41,6 +42,11 @@ def make(request: pytest.FixtureRequest, memories: Memories) -> Make:
     return memories.maker(request.param)
 
 
+@pytest.fixture(params=ALL)
+def make_any(request: pytest.FixtureRequest, memories: Memories) -> Make:
+    return memories.maker(request.param)
+
+
 @pytest.fixture
 def store(make: Make) -> BaseStore:
     return make(index=INDEX)
@@ -51,6 +57,20 @@ def keys(store: BaseStore, **how: Any) -> list[str]:
 
 
 class TestPuts:
+    def test_created_at_stays_when_an_item_is_put_again(self, store: BaseStore) -> None:
+        store.put(("a",), "k", {"n": 1})
+        first = store.get(("a",), "k")
+        store.put(("a",), "k", {"n": 2})
+        second = store.get(("a",), "k")
+        assert first is not None and second is not None
+        assert second.created_at == first.created_at == first.updated_at < second.updated_at
+
+    def test_the_fields_of_the_configuration_are_the_ones_embedded(self, make_any: Make) -> None:
+        letters = Letters()
+        store = make_any(index={"dims": 37, "embed": letters, "fields": ["text"]})
+        store.put(("a",), "k", {"text": "aaa", "other": "bbb"})
+        assert letters.texts == ["aaa"]
+
     def test_two_items_of_one_batch_may_have_the_same_text(self, store: BaseStore) -> None:
         store.batch([PutOp(("a",), key, {"text": "the same"}) for key in "12"])
         assert {item.key: item.score for item in store.search((), query="the same")} == pytest.approx(
@@ -117,6 +137,12 @@ class TestSearches:
             assert "lacks" not in keys(store, filter={"n": {operator: 5}}) + keys(store, filter={"n": {operator: "x"}})
         assert keys(store, filter={"n": {"$gte": 5}}) == ["has"]
 
+    def test_a_missing_key_is_not_equal_to_anything(self, make_any: Make) -> None:
+        store = make_any()
+        store.put(("a",), "lacks", {})
+        store.put(("a",), "has", {"n": 5})
+        assert keys(store, filter={"n": {"$ne": 5}}) == ["lacks"]
+
     def test_operators_that_the_others_lack(self, store: BaseStore) -> None:
         store.put(("a",), "1", {"tags": ["x", "y"], "name": "Ann"})
         store.put(("a",), "2", {"tags": ["y"], "name": "Bob"})
@@ -142,6 +168,13 @@ class TestSearches:
         else:
             assert keys(store, filter={key: {"$eq": key}}) == ["this"]
             assert keys(store, filter={"x": {"$eq": key}}) == []
+
+    def test_items_with_several_vectors_fill_the_limit(self, make: Make) -> None:
+        store = make(index={**INDEX, "fields": ["parts[*]"]})
+        for key in "12345":
+            store.put(("a",), key, {"parts": ["aaa"] * 50})
+        assert len(store.search((), query="a", limit=5)) == 5
+        assert len({item.key for item in store.search((), query="a", limit=4, offset=1)}) == 4
 
     def test_a_prefix_may_be_a_list(self, store: BaseStore) -> None:
         store.put(("a", "b"), "k", {"text": "aaa"})
@@ -228,6 +261,17 @@ class TestLifetimes:
         assert keys(store) == keys(store, query="a") == store.list_namespaces() == []
         assert store.sweep_ttl() == 0
 
+    def test_a_sweep_takes_all_that_expired_and_nothing_else(self, make: Make) -> None:
+        store: Any = make(index=INDEX)
+        store.batch([PutOp(("a", str(n % 7)), str(n), {"text": "a"}, ttl=TEN) for n in range(1_200)])
+        store.put(("b",), "ever", {"text": "a"})
+        store.put(("b",), "later", {"text": "a"}, ttl=TEN)
+        for number in range(1_200):
+            if number % 400 == 0:
+                set_expiry(store, str(number), PAST)
+        assert asyncio.run(store.asweep_ttl()) == 3
+        assert len(store.search((), query="a", limit=2_000)) == 1_199
+
     @pytest.mark.parametrize(
         "how",
         [lambda s: s.get(("a",), "k"), lambda s: s.search(("a",)), lambda s: s.search(("a",), query="a")],
@@ -255,6 +299,14 @@ class TestLifetimes:
             assert store.search((), query="a", **told)
             assert expiry(store, "k") == soon
 
+    def test_what_a_page_leaves_out_was_not_read(self, expiring: Callable[..., BaseStore]) -> None:
+        store, soon = expiring(), datetime.now(UTC) + SOON
+        for key in "12":
+            store.put(("a",), key, {"text": "a" * int(key) + "b"}, ttl=TEN)
+            set_expiry(store, key, soon)
+        assert keys(store, query="a", limit=1) == ["2"]
+        assert expiry(store, "1") == soon != expiry(store, "2")
+
     def test_the_default_lifetime_holds_unless_the_put_says_otherwise(self, expiring: Callable[..., BaseStore]) -> None:
         store, now = expiring(default_ttl=TEN), datetime.now(UTC)
         store.put(("a",), "default", {})
@@ -273,6 +325,12 @@ class TestLifetimes:
         assert got is not None and got.value == {"n": 2}
         store.put(("a",), "k", {"n": 3})
         assert expiry(store, "k") is None
+
+    def test_an_item_lives_some_seconds_if_that_is_said(self, expiring: Callable[..., BaseStore]) -> None:
+        store = expiring()
+        store.put(("a",), "k", {}, ttl=0.0005)
+        time.sleep(0.05)
+        assert store.get(("a",), "k") is None
 
     @each("ttl", [0, -1, "10", True, float("nan"), float("inf"), 1e12])
     def test_a_lifetime_that_is_none_is_refused(self, store: BaseStore, ttl: Any) -> None:

@@ -14,6 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.runnables import RunnableLambda
+from langchain_core.tracers.run_collector import RunCollectorCallbackHandler
 
 from langmem_adapter import InvalidInputError, Memory, MemoryNotFoundError, ModelReplyError, Settings
 from langmem_adapter.conversation import BrainMemory
@@ -188,6 +190,14 @@ def test_h10_no_mixture_of_ids_loses_anything(memory: Memory) -> None:
     holds()
 
 
+def test_h10_what_is_summed_up_is_known_still(memory: Memory) -> None:
+    brain = BrainMemory(memory, "1", user_id="alice")
+    brain.add_talk(HumanMessage("one", id="7"))
+    brain.summarize()
+    assert not brain.add_talk(HumanMessage("one", id="7"))
+    assert brain.history == []
+
+
 def test_h11_a_title_changes_nothing_and_is_kept_until_its_source_changes(memory: Memory) -> None:
     """MetaGPT made a summary for it, cleared the history and forgot the title."""
     model = ScriptedChatModel(replies=['"Apples"', "Lily's pears"])
@@ -201,6 +211,28 @@ def test_h11_a_title_changes_nothing_and_is_kept_until_its_source_changes(memory
         brain.set_history_summary("Lily likes pears.")
         assert [brain.get_title(), brain.get_title()] == ["Lily's pears", "Lily's pears"]
         assert [note.text for note in brain.notes("title")] == ["Apples", "Lily's pears"]
+
+
+def test_h12_an_empty_conversation_has_no_summary_and_a_title(memory: Memory) -> None:
+    brain = BrainMemory(memory, "1", user_id="alice")
+    assert (brain.summarize(), brain.get_title(), brain.history_text, brain.context()) == ("", "New", "", [])
+    assert brain.notes("summary") == brain.notes("title") == []
+
+
+def test_h13_a_model_that_never_shortens_is_asked_twice_and_nothing_changes(
+    thinking: Callable[..., BrainMemory],
+) -> None:
+    model = scripted(lambda text: text)
+    brain = thinking(model)
+    talk(brain)
+    before = brain.dumps()
+    for ask in (brain.summarize, brain.context):
+        calls = len(model.calls)
+        with pytest.raises(ModelReplyError, match="max_tokens"):
+            ask(100)
+        assert len(model.calls) == calls + 2
+    assert brain.dumps() == before
+    assert brain.notes("window") == brain.notes("summary") == []
 
 
 @pytest.mark.parametrize("reply", ["", OSError("no such host"), "<think>…</think>"])
@@ -303,6 +335,16 @@ def test_the_context_fits_at_every_turn_and_ends_with_the_latest(thinking: Calla
     assert (last.covers_from, last.covers_to) == (1, 60 - len(brain.history))
 
 
+def test_what_is_read_does_not_grow_with_the_conversation(memory: Memory) -> None:
+    brain = BrainMemory(memory, "1", user_id="alice", window=200, max_tokens=100)
+    lengths = []
+    for number in range(80):
+        brain.add_talk(f"Number {number} of many apples.")
+        brain.context(BUDGET)
+        lengths.append(len(brain.history))
+    assert max(lengths[40:]) <= max(lengths[:40])
+
+
 def call(number: int) -> list[BaseMessage]:
     wanted = {"name": "look_up", "args": {"city": f"city {number}"}, "id": f"c{number}"}
     return [AIMessage("", tool_calls=[wanted]), ToolMessage("sunny " * 5, tool_call_id=f"c{number}", name="look_up")]
@@ -366,6 +408,55 @@ def test_a_call_that_waits_and_does_not_fit_is_told(memory: Memory) -> None:
         brain.context(BUDGET)
 
 
+def test_one_message_longer_than_the_budget_is_summed_up_in_parts(thinking: Callable[..., BrainMemory]) -> None:
+    brain = thinking()
+    brain.add_talk("Lily has a green apple. " * 500)
+    context = brain.context(BUDGET)
+    assert [message.type for message in context] == ["system"]
+    assert len(brain.notes("window")) > 1
+    assert {(note.covers_from, note.covers_to) for note in brain.notes("window")} == {(1, 1)}
+
+
+@pytest.mark.parametrize(
+    "text", ["莉莉有很多绿色的苹果，住在杭州的西湖边。", "Lily has many green apples at the lake."]
+)
+def test_chinese_works_as_english_does(memory: Memory, text: str) -> None:
+    brain = BrainMemory(memory, "1", user_id="爱丽丝", window=200, max_tokens=100)
+    for number in range(60):
+        brain.add_talk(f"{number}. {text}")
+    context = brain.context(BUDGET)
+    assert about_tokens(context) <= BUDGET
+    assert text in context[0].text
+    assert brain.get_title() in text
+    assert brain.is_related(text, f"{text} 0")
+
+
+def letters(messages: list[BaseMessage]) -> int:
+    return sum(len(message.text) for message in messages)
+
+
+SAID = st.lists(st.sampled_from(["苹果", "apples", "😀", "are green."]), min_size=1, max_size=90).map(" ".join)
+
+
+@pytest.mark.parametrize("count", [about_tokens, letters])
+def test_a_title_is_made_of_a_beginning_as_long_as_the_count_allows(count: Any) -> None:
+    model = scripted(calls=1_000)
+
+    @given(st.lists(SAID, min_size=1, max_size=9))
+    def holds(said: list[str]) -> None:
+        brain = BrainMemory(opened, uuid4().hex, user_id="alice", max_tokens=100, count_tokens=count)
+        for text in said:
+            brain.add_talk(text)
+        assert brain.get_title()
+        whole, shown = "\n".join(f"user: {text}" for text in said), asked_for(model.calls[-1])
+        assert whole.startswith(shown)
+        assert count([HumanMessage(shown)]) <= 100
+        assert count([HumanMessage(shown)]) > 90 or shown == whole
+
+    with Memory(":memory:", model=model) as opened:
+        holds()
+
+
 # ── summaries ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -406,6 +497,12 @@ def test_set_history_summary_covers_all_messages(memory: Memory) -> None:
     assert brain.history_text == "Alice likes tea.\nAnd milk."
 
 
+def test_a_model_may_think_what_no_database_keeps(anywhere: Callable[..., BrainMemory]) -> None:
+    brain = anywhere(ScriptedChatModel(replies=[AIMessage("<think>\x00\ud800</think>So far.")] * 100))
+    talk(brain)
+    assert "So far." in brain.context(BUDGET)[0].text
+
+
 def test_summaries_and_titles_leave_traces() -> None:
     model = ScriptedChatModel(replies=[*[lambda messages: asked_for(messages)[:60]] * 4, "Lily"])
     with Memory(":memory:", model=model) as memory:
@@ -420,6 +517,23 @@ def test_summaries_and_titles_leave_traces() -> None:
         assert brain.get_title() == memory.trace(brain.notes("title")[0].trace_id).calls[0].reply == "Lily"
         with pytest.raises(MemoryNotFoundError):
             memory.trace(brain.notes("summary")[0].trace_id, user_id="bob")
+
+
+def test_a_summary_is_one_run_with_its_calls_below() -> None:
+    """Inside of a program that is traced, as an agent or a chain is."""
+    with Memory(":memory:", model=scripted()) as thinking:
+        brain = BrainMemory(thinking, "1", user_id="alice", window=200, max_tokens=100)
+        talk(brain, 30)
+        program: RunnableLambda[None, list[str]] = RunnableLambda(
+            lambda _: [brain.summarize(60), brain.get_title(), brain.rewrite("Hers?", "A dog.")]
+        )
+        collector = RunCollectorCallbackHandler()
+        summary, *_ = program.invoke(None, {"callbacks": [collector]})
+    runs = collector.traced_runs[0].child_runs
+    assert [run.name for run in runs] == ["brain.summarize", "brain.get_title", "brain.rewrite"]
+    assert [{child.name for child in run.child_runs} for run in runs] == [{"summarize"}, {"give a title"}, {"rewrite"}]
+    assert runs[0].outputs == {"summary": summary}
+    assert runs[0].extra["metadata"]["user_id"] == "alice"
 
 
 def test_what_is_purged_meanwhile_is_not_kept(where: str) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
+import socketserver
 import sys
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import redis
 from langchain_core.messages import AIMessage
 
-from langmem_adapter import Memory, MissingDependencyError, Settings
+from langmem_adapter import InvalidInputError, Memory, MissingDependencyError, Settings
 from langmem_adapter.conversation import BrainMemory, WorkingMemory
 from langmem_adapter.storage.conversations import Cache
 
@@ -175,6 +177,30 @@ def test_a_server_that_dies_in_the_middle_loses_nothing_and_is_told_once(
             assert len(client.keys()) == 1
 
 
+@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"$abc\r\n"])
+def test_a_server_that_is_no_redis_disturbs_nobody(
+    tmp_path: Path, answer: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("langmem_adapter.storage.conversations._PATIENCE", 0.1)
+
+    class Stranger(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            while self.request.recv(65_536):
+                self.request.sendall(answer)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Stranger) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with opened(f"redis://127.0.0.1:{server.server_address[1]}", tmp_path) as memory:
+            one = brain(memory)
+            one.add_talk("Hi")
+            assert texts(one) == ["Hi"]
+            one.clear()
+            (told,) = memory.purge(user_id="alice").remains
+            assert "copies of conversations are left in Redis" in told
+        server.shutdown()
+
+
 def test_a_purge_takes_the_copies_of_its_scope_with_it(memory: Memory, client: Any) -> None:
     for user, chat in (("alice", "1"), ("alice", "*"), ("alice*", "1"), ("ali", "ce"), ("里昂", "一")):
         brain(memory, chat, user).add_talk("Hi")
@@ -188,6 +214,32 @@ def test_a_purge_takes_the_copies_of_its_scope_with_it(memory: Memory, client: A
     ]
     assert memory.reset().remains == ()
     assert client.keys() == []
+
+
+def test_a_purge_of_many_copies_takes_the_server_a_few_at_a_time(memory: Memory, client: Any) -> None:
+    client.mset({f"langmem_adapter:alice//:{number}": "a copy" for number in range(1_700)})
+    assert memory.purge(user_id="alice").remains == ()
+    assert client.keys() == []
+    assert client.info("commandstats")["cmdstat_unlink"]["calls"] == 4
+
+
+def test_a_purge_says_what_it_could_not_reach(
+    redis_server: Callable[..., subprocess.Popen[bytes]], free_port: int, tmp_path: Path
+) -> None:
+    server = redis_server(free_port)
+    with opened(f"redis://127.0.0.1:{free_port}", tmp_path) as memory:
+        brain(memory).add_talk("Hi")
+        assert texts(brain(memory)) == ["Hi"]
+        server.kill()
+        server.wait()
+        (told,) = memory.purge(user_id="alice").remains
+        assert "copies of conversations are left in Redis for half an hour" in told
+
+
+def test_an_address_that_is_none_is_refused_without_its_password(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match="redis://localhost:6379/0") as told:
+        opened("http://:s3cret@localhost", tmp_path)
+    assert "s3cret" not in str(told.value)
 
 
 def test_without_the_package_the_error_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from uuid import uuid4
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langgraph.graph import StateGraph
 
@@ -20,6 +22,7 @@ from langmem_adapter.conversation.experience import (
     ExperienceMemory,
     Messages,
     Score,
+    Texts,
     in_context,
     in_messages,
     numbered,
@@ -30,6 +33,7 @@ from langmem_adapter.errors import InvalidInputError, ScopeError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.results import EXPERIENCE
 from langmem_adapter.scoping import MemoryContext
+from langmem_adapter.settings import Settings
 from langmem_adapter.testing import CountingEmbeddings
 
 if TYPE_CHECKING:
@@ -371,3 +375,92 @@ def test_an_edit_by_hand_hides_no_other_experience_and_is_never_given_as_the_bes
     assert len(found) == 2
     (edited,) = (each for each in found if each.id == kept.id)
     assert perfect(ASKED, edited) == (edited.response == WROTE and "score" not in edit)
+
+
+def test_g5_a_disabled_pool_is_not_asked(tmp_path: Path) -> None:
+    embeddings, work = CountingEmbeddings(HashEmbeddings(64)), Work()
+    with Memory(tmp_path / "m.db", embeddings=embeddings) as memory:
+        solve = ExperienceMemory(memory, user_id="u", readable=False, writable=False).cached(work, tag="solve")
+        assert [solve(req=ASKED) for _ in range(2)] == [WROTE, WROTE]
+        assert work.asked == [ASKED, ASKED]
+        assert not embeddings.queries and not embeddings.documents
+        assert memory.get_all(user_id="u").items == ()
+
+
+def test_g8_nothing_is_perfect_by_default(pool: Pool) -> None:
+    """MetaGPT lets the model score its own answer, and its 10 is given again for ever."""
+    work = Work()
+    solve = pool().cached(work, tag="solve")
+    for _ in range(3):
+        solve(req=ASKED)
+    assert len(work.asked) == 3
+    (kept,) = pool().query(ASKED, exact=True)
+    assert kept.score is None
+
+
+def test_g12_texts_are_written_down_as_they_are() -> None:
+    assert Texts().request({"a": 1}) == str({"a": 1})
+    assert (Texts().response(7), Texts().parse("7")) == ("7", "7")
+
+
+def test_scorer_gives_score_and_reason_that_are_kept_with_the_time(pool: Pool) -> None:
+    experiences = pool(scorer=lambda _, response: Score(7, f"{len(response)} letters"))
+    experiences.cached(Work(), tag="solve")(req=ASKED)
+    (kept,) = experiences.query(ASKED)
+    assert kept.score == Score(7, "13 letters")
+    assert kept.seconds is not None and kept.seconds >= 0
+
+
+def test_a_request_too_long_to_be_kept_is_refused_before_anything_is_done() -> None:
+    work = Work()
+    with Memory(":memory:", settings=Settings(max_text=20)) as memory:
+        solve = ExperienceMemory(memory, user_id="u").cached(work, tag="solve")
+        with pytest.raises(InvalidInputError, match="max_text"):
+            solve(req="x" * 21)
+    assert work.asked == []
+
+
+@settings(max_examples=settings().max_examples // 2)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["a", "b", "A", "甲"]), st.sampled_from("xy"), st.none() | st.integers(1, 10)),
+        max_size=8,
+    )
+)
+def test_what_is_kept_is_each_pair_with_its_last_score(
+    memory: Memory, given_: list[tuple[str, str, int | None]]
+) -> None:
+    expected: dict[tuple[str, str], int | None] = {}
+    experiences = ExperienceMemory(memory, user_id=str(uuid4()))
+    for request, response, score in given_:
+        experiences.add(request, response, score=score)
+        expected[request, response] = expected.get((request, response)) if score is None else score
+    found = [each for request in {pair[0] for pair in expected} for each in experiences.query(request, exact=True)]
+    assert {(each.request, each.response): each.score and each.score.value for each in found} == expected
+    assert experiences.count() == len(found)
+
+
+def test_experiences_outlive_the_process_and_the_index_and_end_with_a_purge(tmp_path: Path) -> None:
+    path = tmp_path / "m.db"
+    with Memory(path) as memory:
+        ExperienceMemory(memory, user_id="u").add("写一个贪吃蛇游戏。", "好的", score=10, tag="solve")
+    with Memory(path, index="exact") as memory:
+        experiences, work = ExperienceMemory(memory, user_id="u"), Work()
+        assert [found.response for found in experiences.query("贪吃蛇")] == ["好的"]
+        assert experiences.cached(work, tag="solve")(req="写一个贪吃蛇游戏。") == "好的"
+        assert work.asked == []
+        assert memory.verify().ok
+        memory.purge(user_id="u")
+        assert (experiences.count(), experiences.query("贪吃蛇")) == (0, [])
+        assert experiences.add("写一个贪吃蛇游戏。", "好的").event == "ADD"
+        memory.purge(user_id="u")
+    assert not any("贪吃蛇".encode() in file.read_bytes() for file in tmp_path.iterdir() if file.is_file())
+
+
+def test_experience_node_names_a_missing_request_key_and_response_key(memory: Memory) -> None:
+    wrong: Any = memory
+    with pytest.raises(InvalidInputError, match="must be an ExperienceMemory"):
+        experience_node(wrong, lambda request: request)
+    node = experience_node(ExperienceMemory(memory, user_id="u"), lambda request: request, request_key="question")
+    with pytest.raises(InvalidInputError, match="request_key="):
+        graph_of(node).invoke({"request": ASKED})

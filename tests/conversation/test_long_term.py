@@ -120,6 +120,16 @@ def test_d2_d3_similar_messages_come_back_whole(role: LongTermMemory) -> None:
 # ── F: what a role is shown ──────────────────────────────────────────────────────────────────────────────────────────
 
 
+def test_f1_f4_f5_each_watched_message_is_remembered_once_whatever_the_capacity(
+    memory: Memory, role: LongTermMemory
+) -> None:
+    """There what fell out of a list of 200 was copied on each add, a repeated message twice, and only one of an overfull list;
+    nothing falls out here, so nothing has to be transferred."""
+    assert role.add_batch([said(f"wish {place}", str(place)) for place in range(201)]) == 201
+    role.add(said("wish 200", "200"))
+    assert len(memory.get_all(agent_id="engineer", k=1_000)) == 201
+
+
 @pytest.mark.parametrize(
     ("k", "last", "recalls"),
     [
@@ -202,6 +212,16 @@ def test_h3_h4_a_role_killed_at_any_point_sees_each_message_once(tmp_path: Path)
         assert texts(role.get()) == [f"愿望 {number}" for number in range(kept)]
         assert sorted(texts(memory.get_all(agent_id="engineer", k=10_000))) == sorted(texts(role.get()))
         assert memory.verify().ok
+
+
+def test_h4_a_recovered_role_embeds_nothing_again(
+    memory: Memory, role: LongTermMemory, counting: CountingEmbeddings
+) -> None:
+    role.add(said(SNAKE, "1"))
+    again = LongTermMemory(memory, user_id="alice")
+    assert again.recover_memory("engineer") == (False, 1)
+    assert again.get() == [said(SNAKE, "1")]
+    assert counting.texts == 1
 
 
 def test_h5_the_window_and_the_limit_are_two_things_and_nothing_is_dropped(role: LongTermMemory) -> None:

@@ -15,7 +15,9 @@ from langmem_adapter.conversation.summaries import (
     Piece,
     Summary,
     about_tokens,
+    format_message,
     is_open,
+    pieces_of,
     split_texts,
     split_units,
     summarize,
@@ -90,6 +92,13 @@ def test_h13_a_model_that_never_shortens_is_asked_twice() -> None:
     assert len(model.calls) == 2
 
 
+def test_h13_a_model_that_shortens_too_little_is_asked_a_bounded_number_of_times() -> None:
+    model = scripted(lambda text: text[: len(text) * 7 // 10])
+    made = summing(by(model)).run()
+    assert count(made.text) <= 100
+    assert len(model.calls) < 10 * len(made.windows)
+
+
 def test_what_is_said_while_a_tool_works_parts_no_call_from_its_answer() -> None:
     def call(number: str) -> AIMessage:
         return AIMessage("", tool_calls=[{"name": "look", "args": {}, "id": number}])
@@ -162,6 +171,22 @@ def test_a_model_that_shortens_by_a_quarter_always_comes_to_an_end(
     assert not made.windows or (made.windows[0].first, made.windows[-1].last) == (1, len(said))
 
 
+def test_calls_of_tools_stay_with_their_answers() -> None:
+    call = AIMessage("", tool_calls=[{"name": "look_up", "args": {"city": "里昂"}, "id": "1"}])
+    answer = ToolMessage("sunny", tool_call_id="1", name="look_up")
+    talk = [*enumerate([HumanMessage("Weather?"), call, answer, AIMessage("Sun.")], start=1)]
+    together = split_units(talk)
+    assert [[position for position, _ in unit] for unit in together] == [[1], [2, 3], [4]]
+    assert pieces_of(together)[1] == Piece('assistant: [calls look_up({"city": "里昂"})]\nlook_up: sunny', 2, 3)
+    assert not any(map(is_open, together))
+    assert is_open(split_units(talk[:2])[-1])
+
+
+def test_parts_of_a_message_are_told() -> None:
+    parts = HumanMessage([{"type": "text", "text": "See"}, {"type": "image_url", "image_url": {"url": "x"}}])
+    assert format_message(parts) == "user: See"
+
+
 @given(st.text(max_size=300), st.integers(-5, 60))
 def test_split_texts_of_a_window_size_loses_nothing(text: str, size: int) -> None:
     windows, overlap = split_texts(text, size), 20 if size > 20 or size <= 0 else 0
@@ -173,12 +198,43 @@ def test_split_texts_of_a_window_size_loses_nothing(text: str, size: int) -> Non
 # ── titles, relatedness, rewriting ───────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.parametrize(
+    ("reply", "holds"), [("true", True), ("TRUE", True), ("UNTRUE", False), ("false", False), (True, True), (0, False)]
+)
+def test_h21_untrue_is_not_related(reply: Any, holds: object) -> None:
+    told = by(ScriptedChatModel(replies=[json.dumps({"related": reply})])).is_related("apple", "moon").run()
+    assert told[0] is holds
+
+
 def test_h21_plain_words_are_no_judgement_and_are_asked_for_again() -> None:
     model = ScriptedChatModel(replies=["That is UNTRUE, although TRUE in parts", '{"related": false}'])
     related, usage = by(model).is_related("apple", "moon").run()
     assert (related, usage.model_calls) == (False, 2)
     with pytest.raises(ModelReplyError):
         by(ScriptedChatModel(replies=["UNTRUE", "TRUE"])).is_related("apple", "moon").run()
+
+
+@pytest.mark.parametrize("modes", ["json_schema", "tools", "plain"])
+def test_relatedness_is_asked_for_in_every_way_that_models_have(modes: Any) -> None:
+    wanted = {"name": "relatedness_judged", "args": {"related": True}, "id": "1"}
+    reply = AIMessage("", tool_calls=[wanted]) if modes == "tools" else '{"related": true}'
+    model = ScriptedChatModel(replies=[reply], modes=modes)
+    assert by(model).is_related("Lily", "her dog").run()[0]
+    assert ("tools" in model.options[0], "response_format" in model.options[0]) == (
+        modes == "tools",
+        modes == "json_schema",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("user: Lily has many green apples at home.", "Lily has many green apples"),
+        ("用户: 莉莉喜欢苹果。", "莉莉喜欢苹果"),
+    ],
+)
+def test_rules_title_with_the_first_words(text: str, title: str) -> None:
+    assert RuleReasoner().summarizer.title(text, 5).run().text == title
 
 
 def test_rules_tell_whether_texts_share_what_they_are_about() -> None:

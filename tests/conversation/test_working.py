@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import sys
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 from uuid import uuid4
@@ -80,6 +84,15 @@ def texts(messages: object) -> list[str]:
 
 
 # ── A: short-term ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a1_what_is_added_counts_until_the_newest_is_deleted(make: Callable[..., WorkingMemory]) -> None:
+    log = make()
+    assert log.add(FIRST)
+    assert log.count() == 1
+    assert log.delete_newest() == FIRST
+    assert log.count() == 0
+    assert log.delete_newest() is None
 
 
 def test_a2_a_batch_is_kept_in_order_under_its_cause(make: Callable[..., WorkingMemory]) -> None:
@@ -198,9 +211,28 @@ def test_a_message_without_an_id_is_new_each_time_and_gets_one_in_the_log(make: 
     assert log.count() == 1
 
 
+def test_what_is_said_often_is_told_apart_by_its_id(make: Callable[..., WorkingMemory]) -> None:
+    log = make()
+    assert log.add_batch([said("yes", str(number)) for number in range(50)]) == 50
+    assert not log.add(said("yes", "7"))
+    log.delete(said("yes", "7"))
+    assert log.add(said("yes", "7"))
+    assert [message.id for message in log.get(1)] == ["7"]
+
+
 def test_important_is_what_the_watched_causes_brought(make: Callable[..., WorkingMemory]) -> None:
     log = make([FIRST, said("plan", "9", cause=WritePRD)], watch=[WritePRD])
     assert texts(log.important_memory()) == ["plan"]
+
+
+@pytest.mark.parametrize("name", ["UserRequirement", UserRequirement], ids=str)
+def test_one_name_in_place_of_several_is_refused_rather_than_read_letter_by_letter(name: Any) -> None:
+    with pytest.raises(InvalidInputError, match=r"write watch=\[\.\.\.\]"):
+        WorkingMemory(watch=name)
+    with pytest.raises(InvalidInputError, match="actions must be a list"):
+        WorkingMemory().get_by_actions(name)
+    with pytest.raises(InvalidInputError, match="send_to must be a list"):
+        stamp(FIRST, send_to=name)
 
 
 def test_a_log_in_the_database_is_the_conversation_that_a_chat_history_reads(tmp_path: Path) -> None:
@@ -237,6 +269,51 @@ def test_both_kinds_of_log_do_the_same(
     assert all(log.find_news(second) == [] for log in logs)
 
 
+class NoThreads(ThreadPoolExecutor):
+    """Hands no work to a thread."""
+
+    def submit(self, fn: Any, /, *_: Any, **__: Any) -> Any:
+        raise AssertionError(f"{fn} was to be done in a thread")
+
+
+@given(st.lists(st.lists(st.integers(0, 40), max_size=3), max_size=40))
+def test_what_tasks_do_without_a_database_is_done_on_the_loop_in_their_order(batches: list[list[int]]) -> None:
+    async def use(log: WorkingMemory) -> list[int]:
+        asyncio.get_running_loop().set_default_executor(NoThreads())
+        return await asyncio.gather(*(log.aadd_batch([said("x", str(one)) for one in batch]) for batch in batches))
+
+    one, other = WorkingMemory(), WorkingMemory()
+    assert asyncio.run(use(one)) == [other.add_batch([said("x", str(each)) for each in batch]) for batch in batches]
+    assert one.storage == other.storage
+
+
+@pytest.mark.parametrize("alike", ["ids", "texts", "causes"])
+def test_what_a_message_costs_does_not_grow_with_the_log(alike: str) -> None:
+    """Calls of functions are counted, of an add, a question for news and a removal."""
+
+    def message(number: int) -> BaseMessage:
+        text, id_ = ("yes" if alike == "texts" else f"{number}"), ("1" if alike == "ids" else f"{number}")
+        return said(text, id_, cause=WritePRD if alike == "causes" else f"cause {number}")
+
+    def cost(messages: int) -> int:
+        log, calls = WorkingMemory(), Counter[str]()
+        for each in map(message, range(messages)):
+            log.add(each)
+        sys.setprofile(lambda _frame, event, _argument: calls.update([event]))
+        try:
+            log.add(message(messages))
+            log.find_news([message(0), message(-1)], k=5)
+            log.delete(message(messages // 2))
+            log.delete_newest()
+        finally:
+            sys.setprofile(None)
+        assert log.count() == messages - 1
+        return calls["call"] + calls["c_call"]
+
+    cost(5)
+    assert cost(1_000) < 2 * cost(20)
+
+
 # ── what a message carries ───────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -263,7 +340,25 @@ def test_what_a_message_carries_is_rebuilt_without_importing_what_a_database_nam
 
 
 @pytest.mark.parametrize(
-    "held", [None, "x", [], {"payload": [{}]}, {"payload": {"a": 1}}, {"cause_by": [{}], "label": [[3]]}], ids=str
+    "held",
+    [
+        *(
+            None,
+            3,
+            "x",
+            [],
+            {"payload": ["x"]},
+            {"payload": [{}]},
+            {"payload": [{"schema": "a"}]},
+            {"payload": {"a": 1}},
+        ),
+        *(
+            {"payload": [{"schema": [], "value": 1}]},
+            {"cause_by": "x"},
+            {"cause_by": [{}], "label": [[3]], "send_to": [{}]},
+        ),
+    ],
+    ids=str,
 )
 def test_what_somebody_else_wrote_in_its_place_hinders_nobody(make: Callable[..., WorkingMemory], held: Any) -> None:
     message = HumanMessage("Hi", id="1", additional_kwargs={"langmem_adapter": held})
@@ -273,6 +368,13 @@ def test_what_somebody_else_wrote_in_its_place_hinders_nobody(make: Callable[...
     assert log.get() == [message]
     log.delete(message)
     assert log.count() == 0
+
+
+def test_the_distinct_values_of_a_field_are_told_apart() -> None:
+    values = [1, True, 1, {"a": 1}, {"a": True}, {"a": 1}]
+    assert carried(HumanMessage("", additional_kwargs={"langmem_adapter": {"send_to": values}})).send_to == {
+        *("1", "True", "{'a': 1}", "{'a': True}")
+    }
 
 
 def test_a_message_whose_payload_does_not_fit_its_model_any_more_is_kept_and_deleted(
@@ -286,6 +388,30 @@ def test_a_message_whose_payload_does_not_fit_its_model_any_more_is_kept_and_del
     assert log.find_news([message]) == []
     log.delete(message)
     assert log.count() == 0
+
+
+def test_calls_with_different_broken_arguments_are_different_messages(make: Callable[..., WorkingMemory]) -> None:
+    log = make(ignore_id=True)
+    for name in ("look", "count"):
+        call = {"name": name, "args": "{", "id": "c", "error": None, "type": "invalid_tool_call"}
+        assert log.add(AIMessage("", invalid_tool_calls=[call]))
+    assert log.count() == 2
+
+
+@pytest.mark.parametrize("number", [2**63 - 1, 2**63, 10**30])
+def test_numbers_that_no_database_counts_to_mean_all(make: Callable[..., WorkingMemory], number: int) -> None:
+    log = make([FIRST])
+    assert log.get(number) == [FIRST]
+    assert log.find_news([FIRST], number) == []
+    assert log.get_by_position(number) is None
+    assert log.get_by_position(-number) is None
+
+
+def test_a_cause_is_as_long_as_every_database_can_find_it(make: Callable[..., WorkingMemory]) -> None:
+    log = make([said("Hi", "1", cause="因" * 512)])
+    assert log.get_by_action("因" * 512) == log.get()
+    with pytest.raises(InvalidInputError, match="512 are allowed"):
+        log.add(said("Ho", "2", cause="因" * 513))
 
 
 def test_what_cannot_be_used_is_refused_with_a_typed_error(make: Callable[..., WorkingMemory]) -> None:

@@ -18,12 +18,15 @@ from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.storage.tables import memories
 from langmem_adapter.text import words
+from tests.faults.processes import start
 from tests.faults.worker import EMBEDDINGS, USER, open_memory
 
 if TYPE_CHECKING:
+    from multiprocessing.synchronize import Barrier
     from pathlib import Path
 
 
+COUNT: Final = 200
 THREADS: Final = 8
 VECTORS: Final = HashEmbeddings(int(EMBEDDINGS.partition(":")[2]))
 
@@ -52,6 +55,36 @@ def test_add_in_threads_splits_the_same_words() -> None:
         sys.setswitchinterval(before)
     alone = snowballstemmer.stemmer("english")
     assert told == [[[alone.stemWord(text)] for text in texts]] * THREADS
+
+
+def texts_of(memory: Memory) -> tuple[set[str], set[str]]:
+    """What a list and what a search show."""
+    listed = {item.text for item in memory.get_all(user_id=USER, k=1000)}
+    return listed, {hit.text for hit in memory.search("note", user_id=USER, k=1000)}
+
+
+def add_beside_another(database: str, name: str, together: Barrier) -> None:
+    with open_memory(database) as memory:
+        together.wait(100)
+        for number in range(COUNT):
+            memory.add(f"note {name} {number}", user_id=USER, infer=False)
+        together.wait(100)  # both have added everything, nobody has closed or waited
+        expected = {f"note {name} {number}" for name in "AB" for number in range(COUNT)}
+        assert texts_of(memory) == (expected, expected)
+        check_vectors(memory, 2 * COUNT)
+        together.wait(100)
+
+
+def test_two_processes_add_two_hundred_each_and_both_see_all_at_once(tmp_path: Path) -> None:
+    import multiprocessing
+
+    together = multiprocessing.get_context("forkserver").Barrier(2)
+    running = [start(add_beside_another, str(tmp_path / "memory.db"), name, together) for name in "AB"]
+    for process in running:
+        process.join(100)
+    assert [process.exitcode for process in running] == [0, 0]
+    with open_memory(str(tmp_path / "memory.db")) as memory:
+        check_vectors(memory, 2 * COUNT)
 
 
 @pytest.mark.parametrize("where", ["memory.db", ":memory:"])

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, Send
+from pydantic import TypeAdapter
 
 from langmem_adapter.errors import ScopeError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.scoping import MemoryContext
+from langmem_adapter.testing import ScriptedChatModel
 from tests.cases import undated
 
 if TYPE_CHECKING:
@@ -74,6 +77,15 @@ def test_langgraph_json_serves_every_graph_of_the_folder_and_the_routes(load: Lo
         assert (graph.checkpointer, graph.store) == (None, None)  # the server brings its own
 
 
+@pytest.mark.parametrize("name", sorted(PICTURES))
+def test_a_server_can_show_what_each_graph_takes_keeps_and_gives(load: Load, name: str) -> None:
+    graph = load(name).graph
+    taken, given = graph.get_input_jsonschema()["properties"], graph.get_output_jsonschema()["properties"]
+    assert taken and given
+    kept = {key: TypeAdapter(graph.channels[key].UpdateType).json_schema() for key in graph.stream_channels_list}
+    assert kept.keys() >= taken.keys() | given.keys()
+
+
 # ── the agent ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -87,6 +99,16 @@ async def test_the_agent_without_a_model_answers_from_its_memories_and_says_so(l
     assert other["messages"][-1].text == "(no model) I remember nothing about that."
     with pytest.raises(ScopeError):
         graph.invoke({"messages": "What shall I cook?"})
+
+
+def test_the_agent_works_with_the_checkpointer_and_store_it_is_given(load: Load) -> None:
+    graph = load("chat_agent").graph
+    graph.checkpointer, graph.store = InMemorySaver(), InMemoryStore()
+    config = {"configurable": {"thread_id": "t"}}
+    for said in ("I am vegetarian.", "I live in Lyon."):
+        result = graph.invoke({"messages": said}, config, context=ALICE)
+    assert len(result["messages"]) == 4
+    assert set(graph.get_state(config).values) >= {"messages"}
 
 
 # ── tidying ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -122,6 +144,14 @@ def test_consolidate_goes_through_any_number_in_bounded_steps(load: Load) -> Non
     steps = list(graph.stream({"scope": {"user_id": "alice"}}, stream_mode="updates"))
     assert [next(iter(step)) for step in steps] == ["gather", "compare", "compare", "compare"]
     assert len(memory.get_all(user_id="alice")) == 1
+
+
+def test_consolidate_knows_whose_memories_from_the_context_too(untidy: tuple[Any, Memory]) -> None:
+    graph, memory = untidy
+    graph.invoke({}, context=ALICE)
+    assert len(memory.get_all(user_id=ALICE.user_id)) == 2
+    with pytest.raises(ScopeError):
+        graph.invoke({})
 
 
 def test_what_one_run_of_a_thread_was_given_is_no_matter_of_the_next(untidy: tuple[Any, Memory]) -> None:
@@ -164,3 +194,13 @@ def test_whatever_is_written_into_the_state_touches_and_shows_nothing_of_others(
         with nullcontext() if scope == {"user_id": "bob"} else pytest.raises(ScopeError):
             assert graph.invoke(sent, config)["changes"] == []
     assert memory.get_all(user_id=ALICE.user_id) == hers
+
+
+def test_the_agent_with_a_model_may_use_memory_tools(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = load("chat_agent")
+    model = ScriptedChatModel(replies=["Noted.", "Tea."], modes="tools")
+    monkeypatch.setattr(module, "named_model", lambda *_: model)
+    with Memory(":memory:", model=ScriptedChatModel(replies=['{"facts": []}'])) as memory:
+        result = module.make_graph(memory).invoke({"messages": "Hi"}, context=ALICE)
+    assert result["messages"][-1].text == "Noted."
+    assert model.options[0]["tools"]

@@ -18,8 +18,8 @@ from sqlalchemy import delete
 from langmem_adapter import Memory
 from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError, StorageError
-from langmem_adapter.index.base import ExactIndex
 from langmem_adapter.index.indexer import SharedIndexer
+from langmem_adapter.index.segment import ExactIndex
 from langmem_adapter.index.stores import wrap_store
 from langmem_adapter.index.vectorstore import VectorStoreIndex
 from langmem_adapter.storage import feed

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
 from langchain_core.messages import ChatMessage, HumanMessage
@@ -209,6 +209,16 @@ def test_every_argument_of_every_method_of_guests(memory: Memory, monkeypatch: p
     _called_with_junk(SQLAlchemySaver(memory), [*reading, "delete_thread", "delete_for_runs", "copy_thread", "prune"])
 
 
+async def test_the_twins_of_a_store_refuse_the_same(memory: Memory) -> None:
+    store: Any = MemoryStore(memory)
+    for call in (store.aget, store.adelete, partial(store.aput, value={"a": 1})):
+        with pytest.raises(InvalidInputError, match="a key"):
+            await call(("a",), HUGE)
+    for search in (partial(store.asearch, 5), partial(store.alist_namespaces, prefix=5)):
+        with pytest.raises(InvalidInputError, match="namespace"):
+            await search()
+
+
 def test_a_class_is_no_cursor(memory: Memory) -> None:
     pages: list[Any] = [memory.get_all, memory.graph.relations, memory.graph.entities]
     for page in pages:
@@ -273,6 +283,16 @@ def test_a_file_that_cannot_be(where: str, tmp_path: Path, monkeypatch: pytest.M
     }
 
 
+def test_a_background_writer_takes_every_shape_of_a_message_that_a_memory_takes() -> None:
+    said = [_Said("user", "I like tea."), ("user", "I like tea."), {"role": "user", "content": "I like tea."}]
+    for message in (*said, *([each] for each in said), tuple(said)):
+        with Memory(":memory:") as memory, memory.background(after=60) as writer:
+            future = writer.add(message, user_id="a")
+            writer.drain()
+            told = [change.text for change in future.result(0).results]
+            assert told == [change.text for change in memory.add(message, user_id="b").results] != []
+
+
 @pytest.mark.parametrize(
     ("where", "fix"),
     [
@@ -290,6 +310,18 @@ def test_what_is_no_database_makes_no_file(
     with pytest.raises(InvalidInputError, match=fix):
         Memory(where)
     assert not any(tmp_path.iterdir())
+
+
+def test_a_guest_without_a_memory_says_so(memory: Memory) -> None:
+    guests: list[Any] = [lambda: MemoryStore("x.db"), lambda: SQLChatMessageHistory(memory, "s")]  # type: ignore[arg-type]
+    for guest in guests:
+        with pytest.raises(InvalidInputError, match="takes a Memory as its memory, not '"):
+            guest()
+
+
+class _Said(NamedTuple):
+    role: str
+    content: str
 
 
 class _Silent(HashEmbeddings):
