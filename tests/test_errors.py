@@ -8,6 +8,8 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import TYPE_CHECKING
 
+import pytest
+
 from langmem_adapter import errors
 from tests.cases import each
 
@@ -64,6 +66,11 @@ def test_the_tree_in_the_docstring_is_the_tree_of_the_classes() -> None:
     assert set(tree) | {"LangmemAdapterError"} == set(errors.__all__)
 
 
+def test_every_error_derives_from_the_one_base() -> None:
+    for name in errors.__all__:
+        assert issubclass(getattr(errors, name), errors.LangmemAdapterError)
+
+
 @each("error", SAMPLES)
 @each("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_an_error_survives_pickling_with_all_that_it_knows(error: Exception, protocol: int) -> None:
@@ -85,3 +92,35 @@ def test_an_error_comes_back_from_another_process() -> None:
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         error = pool.submit(pickle.dumps, SAMPLES[-2]).result(timeout=60)
     assert vars(pickle.loads(error)) == vars(SAMPLES[-2])  # noqa: S301 - our own bytes
+
+
+def test_a_missing_memory_is_named_and_its_tenant_is_not() -> None:
+    error = errors.MemoryNotFoundError("4711")
+    assert error.memory_id == "4711"
+    assert "4711" in str(error) and "scope" in str(error)
+
+
+def test_an_unreadable_reply_is_kept_but_not_at_any_length() -> None:
+    assert errors.ModelReplyError("unreadable", reply="x" * 10_000).reply == "x" * 2_000
+    assert errors.ModelReplyError("unreadable").reply == ""
+
+
+@pytest.mark.parametrize(
+    ("error", "command"),
+    [
+        (
+            errors.MissingDependencyError("psycopg", extra="postgres"),
+            "pip install 'langchain-langmem-adapter[postgres]'",
+        ),
+        (errors.MissingDependencyError("langchain-anthropic"), "pip install langchain-anthropic"),
+    ],
+)
+def test_a_missing_package_comes_with_the_command_that_brings_it(
+    error: errors.MissingDependencyError, command: str
+) -> None:
+    assert command in str(error)
+
+
+def test_a_failure_is_lasting_unless_said_otherwise() -> None:
+    assert not errors.StorageError("disk full").transient
+    assert errors.StorageError("locked", transient=True).transient

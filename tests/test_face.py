@@ -22,6 +22,10 @@ def test_what_is_listed_is_what_is_visible() -> None:
     assert len(set(langmem_adapter.__all__)) == len(langmem_adapter.__all__)
 
 
+def test_the_list_is_sorted() -> None:
+    assert langmem_adapter.__all__ == sorted(langmem_adapter.__all__)
+
+
 def test_the_names_are_those_of_the_rooms() -> None:
     from langmem_adapter import errors
     from langmem_adapter.memory import memory

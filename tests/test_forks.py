@@ -16,11 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from langchain_core.messages import HumanMessage
 from sqlalchemy import create_engine
 
 from langmem_adapter import Memory, StorageError
 from langmem_adapter.adapters.checkpointer import SQLAlchemySaver
 from langmem_adapter.adapters.store import MemoryStore
+from langmem_adapter.conversation import WorkingMemory
+from langmem_adapter.conversation.working import ObjectLog
 from langmem_adapter.forks import Lock, cached_property
 from langmem_adapter.storage import sqlite
 
@@ -307,3 +310,25 @@ def test_workers_of_gunicorn_with_preload_lose_nothing_while_the_master_closes(t
     assert answers == [(200, f"note{number}") for number in range(16)], (tmp_path / "told").read_text()
     assert (status, "post_fork" in refusal) == (500, True)
     assert texts(tmp_path / "m.db") == {"of the master", *(f"note{number}" for number in range(16))}
+
+
+def test_a_log_that_another_thread_holds_is_free_in_a_child(monkeypatch: pytest.MonkeyPatch) -> None:
+    log, reading, going_on = WorkingMemory([HumanMessage("Hi", id="1")]), threading.Event(), threading.Event()
+    read = ObjectLog.read
+
+    def slow(log: ObjectLog, *arguments: Any) -> Any:
+        reading.set()
+        assert going_on.wait(PATIENCE)
+        return read(log, *arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ObjectLog, "read", slow)
+        thread = threading.Thread(target=log.get)
+        thread.start()
+        assert reading.wait(PATIENCE)
+        try:
+            assert in_child(log.count) == 1
+        finally:
+            going_on.set()
+            thread.join()
+    assert log.add(HumanMessage("Ho", id="2"))

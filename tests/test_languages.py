@@ -163,7 +163,16 @@ def test_a_folded_text_stays_as_it_is(text: str) -> None:
     assert unaccented(unaccented(folded(text))) == unaccented(folded(text))
 
 
+@given(st.sampled_from("ab9éсक漢ก'"), st.integers(65, 3_000), EVERY)
+def test_blobs_are_cut_to_a_row_in_every_language(letter: str, count: int, language: str) -> None:
+    assert all(len(term) <= 64 for term in words(letter * count, language))
+
+
 # ── names ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_names_of_languages_are_read_in_any_case() -> None:
+    assert [check_language(name) for name in (" German ", "FRENCH", "none")] == ["german", "french", "none"]
 
 
 @pytest.mark.parametrize(

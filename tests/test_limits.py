@@ -11,16 +11,19 @@ import threading
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import TYPE_CHECKING, Any
+from urllib.request import urlopen
 
 import httpx
 import pytest
 import requests
 from langchain_core.embeddings import Embeddings
+from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
 from langmem_adapter.errors import ModelError, ModelTimeoutError, ModelUnreachableError
 from langmem_adapter.memory.memory import Memory
-from langmem_adapter.providers import Limits
+from langmem_adapter.providers import Limits, is_passing, status_of
 from langmem_adapter.settings import Settings
 from langmem_adapter.testing import ScriptedChatModel
 from langmem_adapter.twins import run_in_executor
@@ -28,7 +31,7 @@ from tests.cases import each
 from tests.openai_server import Failure, OpenAIServer, Page, Stalled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 FACTS = '{"facts": ["Lives in Rome"]}'
 QUOTA = Failure(429, "insufficient_quota: You exceeded your current quota, please check your plan and billing details.")
@@ -127,6 +130,15 @@ async def test_embeddings_of_ones_own_are_left_behind(mode: str, held: threading
             await call(memory, mode, "add", "I live in Rome.", user_id="a")
         with pytest.raises(ModelTimeoutError, match="Stuck"):
             await call(memory, mode, "search", "Rome", user_id="a")
+        assert memory.stats().changes == 0
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+async def test_a_model_that_has_run_out_of_answers_is_no_model_that_is_slow(mode: str) -> None:
+    model = GenericFakeChatModel(messages=iter([]))
+    with Memory(":memory:", model=model, settings=Settings(model_timeout=SHORT)) as memory:
+        with pytest.raises(ModelError, match="GenericFakeChatModel failed: StopIteration"):
+            await call(memory, mode, "add", "I live in Rome.", user_id="a")
         assert memory.stats().changes == 0
 
 
@@ -281,6 +293,20 @@ def test_an_error_of_any_client_is_a_model_error_of_its_kind(
     assert (type(caught.value), caught.value.transient, caught.value.__cause__) == (kind, transient, error)
 
 
+@pytest.mark.parametrize("get", [httpx.get, requests.get, urlopen])
+def test_a_lost_connection_passes_whatever_client_lost_it(get: Callable[[str], object]) -> None:
+    with pytest.raises(Exception, match="refused") as caught:
+        get("http://127.0.0.1:9/")
+    assert is_passing(caught.value)
+
+
+def test_a_number_that_is_no_http_status_is_none() -> None:
+    for code, status, passing in ((1006, None, False), (399, None, False), (503, 503, True), (404, 404, False)):
+        error = Exception()
+        error.code = code  # type: ignore[attr-defined]
+        assert (status_of(error), is_passing(error)) == (status, passing)
+
+
 @each(("mode", "retries"), [("sync", 0), ("async", 1)])
 async def test_the_number_of_repeats_is_a_setting(retries: int, mode: str) -> None:
     with OpenAIServer(lambda _: 503) as server:
@@ -288,6 +314,14 @@ async def test_the_number_of_repeats_is_a_setting(retries: int, mode: str) -> No
         with Memory(":memory:", model="openai:any", settings=settings) as memory, pytest.raises(ModelError):
             await call(memory, mode, "add", "I live in Rome.", user_id="a")
         assert len(server.requests) == 1 + retries
+
+
+def test_a_client_that_repeats_by_itself_is_left_to_it() -> None:
+    with OpenAIServer(lambda _: 503) as server:
+        model = ChatOpenAI(model="any", base_url=server.url, api_key="none", max_retries=1)  # type: ignore[arg-type]
+        with Memory(":memory:", model=model) as memory, pytest.raises(ModelError):
+            memory.add("I live in Rome.", user_id="a")
+        assert len(server.requests) == 2
 
 
 @each("pause", ["3600", format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)])
@@ -299,6 +333,18 @@ def test_a_retry_after_of_longer_than_there_is_time_is_respected(pause: str) -> 
         ):
             memory.add("I live in Rome.", user_id="a")
         assert len(server.requests) == 1
+
+
+def test_a_failure_of_one_conversation_does_not_ask_for_the_others_again() -> None:
+    failures = [503]
+
+    def serve(body: dict[str, Any]) -> Any:
+        return failures.pop() if failures and "Oslo" in str(body) else {"facts": []}
+
+    with OpenAIServer(serve) as server, Memory(":memory:", model="openai:any", settings=at(server)) as memory:
+        memory.add_many([{"messages": f"I live in {city}.", "user_id": "a"} for city in ("Rome", "Oslo", "Bern")])
+        asked = [str(request.body) for request in server.requests]
+        assert [sum(city in body for body in asked) for city in ("Rome", "Oslo", "Bern")] == [1, 2, 1]
 
 
 def at(server: OpenAIServer) -> Settings:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
+import shutil
 import sqlite3
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -18,6 +20,7 @@ from langmem_adapter.errors import (
     FilterError,
     InvalidInputError,
     MemoryNotFoundError,
+    ScopeError,
     StorageError,
     UnknownArgumentError,
 )
@@ -106,7 +109,41 @@ def test_the_same_dialogue_offline_ends_in_the_same_three_memories(memory: Memor
     assert texts(memory, user_id="desmond") == {"Name is Desmond", "Has a sister named Jesica", "Jesica has a dog"}
 
 
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ("Hi.", []),
+        ("你好。", []),
+        ("Hi, my name is John. I am a software engineer.", ["Name is John", "Is a software engineer"]),
+        ("你好，我叫John。我是一名软件工程师。", ["名字是John", "是一名软件工程师"]),
+        ("Yesterday, I had a meeting with John. We danced.", ["Yesterday, I had a meeting with John. We danced."]),
+        ("昨天，我下午3点和John开了会。", ["昨天，我下午3点和John开了会。"]),
+    ],
+)
+def test_add_offline_keeps_what_is_stated(memory: Memory, said: str, kept: list[str]) -> None:
+    result = memory.add(said, user_id="u")
+    assert [change.text for change in result.results] == kept
+    assert bool(result.notes) == (not kept)
+    assert {item.text: item.is_verbatim for item in memory.get_all(user_id="u")} == {
+        text: text == said for text in kept
+    }
+
+
 # ── scopes ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("call", ["add", "search", "get_all", "delete_all"])
+def test_without_a_scope_the_fix_is_named_and_nothing_is_written(memory: Memory, call: str) -> None:
+    before = written(memory)
+    arguments = ["I like tea."] if call in {"add", "search"} else []
+    with pytest.raises(ScopeError, match="user_id is missing"):
+        getattr(memory, call)(*arguments)
+    for blank in ("", "   ", "\t"):
+        with pytest.raises(ScopeError, match="blank"):
+            getattr(memory, call)(*arguments, user_id=blank)
+    with pytest.raises(ScopeError, match="str"):
+        getattr(memory, call)(*arguments, user_id=7)
+    assert written(memory) == before
 
 
 def test_named_fields_must_be_equal_and_unnamed_ones_are_free(memory: Memory) -> None:
@@ -131,6 +168,28 @@ def test_an_add_compares_within_the_fields_it_was_given(memory: Memory) -> None:
 # ── adding ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def test_every_outcome_has_a_reason(memory: Memory) -> None:
+    told = [
+        memory.add(text, user_id="a").results
+        for text in (
+            "I love cheese pizza.",
+            "I love cheese pizza!",
+            "I live in Paris.",
+            "I live in Rome.",
+            "I hate cheese pizza.",
+        )
+    ]
+    assert [[change.event for change in changes] for changes in told] == [
+        ["ADD"],
+        ["NONE"],
+        ["ADD"],
+        ["UPDATE"],
+        ["DELETE", "ADD"],
+    ]
+    assert all(change.reason for changes in told for change in changes)
+    assert texts(memory, user_id="a") == {"Lives in Rome", "Hates cheese pizza"}
+
+
 def test_verbatim_turns_are_kept_as_said_one_change_each(memory: Memory) -> None:
     said = [
         SystemMessage("be kind"),
@@ -151,6 +210,22 @@ def test_verbatim_turns_are_kept_as_said_one_change_each(memory: Memory) -> None
     assert {i.metadata["source"] for i in items} == {"chat"}
 
 
+def test_the_assistant_is_the_subject_where_an_agent_speaks(memory: Memory) -> None:
+    said = [{"role": "user", "content": "I am John."}, {"role": "assistant", "content": "I am Alex."}]
+    assert [c.text for c in memory.add(said, agent_id="g").results] == ["Name is Alex"]
+    assert [c.text for c in memory.add(said, user_id="u").results] == ["Name is John"]
+
+
+def test_images_are_named_and_not_silently_lost(memory: Memory) -> None:
+    parts = [
+        {"type": "text", "text": "I like this."},
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}},
+    ]
+    assert any("image" in note for note in memory.add({"role": "user", "content": parts}, user_id="a").notes)
+    lone = memory.add({"role": "user", "content": parts[1]}, user_id="a")
+    assert "an image in message 1 was not looked at" in lone.notes[0]
+
+
 @each("messages", [None, "", "  \n", [], [None], 7, b"bytes", [{"role": "user"}], [{"role": "user", "content": None}],
      [{"role": "pirate", "content": "arr"}], ["", " "], {"role": "user", "content": "nul \x00"},
      {"role": "user", "content": "lone \ud800"}, [{"role": "user", "content": "x", "timestamp": "soon"}]])  # fmt: skip
@@ -168,6 +243,14 @@ def test_bad_arguments_of_add_are_refused_and_nothing_is_written(untouched: Memo
     with pytest.raises(InvalidInputError):
         untouched.add("I like tea.", user_id="a", **arguments)
     assert written(untouched) == (0, 0, 0)
+
+
+def test_metadata_may_be_deep_but_not_bottomless(memory: Memory) -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(50_000):
+        deep = {"d": deep}
+    with pytest.raises(InvalidInputError, match="deep"):
+        memory.add("I like tea.", user_id="a", metadata=deep)
 
 
 def test_unknown_arguments_are_named_with_what_was_meant(memory: Memory) -> None:
@@ -212,6 +295,25 @@ def test_many_adds_give_a_result_or_an_error_each_in_order(memory: Memory) -> No
     assert str(got[6]) == "add_many: item 7: give a mapping of add's arguments, not a str"
 
 
+def test_many_verbatim_adds_of_a_scope_are_one_transaction(memory: Memory) -> None:
+    got = memory.add_many([{"messages": f"turn {i}", "user_id": "a", "infer": False} for i in range(100)])
+    assert len(got) == 100
+    assert len({change.id for result in got if isinstance(result, AddResult) for change in result.results}) == 100
+    assert memory.parts.database.commits <= 3
+
+
+def test_a_chat_model_that_fails_leaves_nothing_behind(memory: Memory, database_url: str) -> None:
+    model = ScriptedChatModel(replies=["no json at all", "still none"])
+    with Memory(":memory:", model=model, on_bad_reply="raise") as other:
+        with pytest.raises(ValueError, match="reply"):
+            other.add("I like tea.", user_id="a")
+        assert written(other) == (0, 0, 0)
+    with Memory(":memory:", model=ScriptedChatModel(replies=[ConnectionError("down")] * 3)) as other:
+        with pytest.raises(ConnectionError):
+            other.add("I like tea.", user_id="a")
+        assert written(other) == (0, 0, 0)
+
+
 def test_the_texts_of_an_add_are_embedded_in_one_batch() -> None:
     counting = CountingEmbeddings(HashEmbeddings(64))
     with Memory(":memory:", embeddings=counting) as memory:
@@ -223,6 +325,54 @@ def test_the_texts_of_an_add_are_embedded_in_one_batch() -> None:
 
 
 # ── searching ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_search_finds_by_words_and_by_letters_in_any_script(memory: Memory) -> None:
+    for text in (
+        "Likes hiking in the Alps",
+        "Works at a bakery in Lyon",
+        "喜欢喝绿茶",
+        "Préfère le café",
+        "Owns a bicycle",
+    ):
+        memory.add(text, user_id="a", infer=False)
+    best = {
+        query: memory.search(query, user_id="a")[0].text
+        for query in ("alps hike", "bakeries", "绿茶", "cafe", 'bicycle" OR *')
+    }
+    assert best == {
+        "alps hike": "Likes hiking in the Alps",
+        "bakeries": "Works at a bakery in Lyon",
+        "绿茶": "喜欢喝绿茶",
+        "cafe": "Préfère le café",
+        'bicycle" OR *': "Owns a bicycle",
+    }
+
+
+def test_scores_fall_and_can_be_explained(memory: Memory) -> None:
+    memory.add_many(
+        [{"messages": f"Likes {x}", "user_id": "a", "infer": False} for x in ("tea", "green tea", "chess", "go")]
+    )
+    hits = memory.search("green tea", user_id="a", explain=True)
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+    assert hits[0].text == "Likes green tea"
+    assert hits[0].explanation is not None
+    assert hits[0].explanation.meaning > 0.5 and hits[0].explanation.words > 0
+    assert memory.search("green tea", user_id="a")[0].explanation is None
+    assert [hit.text for hit in memory.search("green tea", user_id="a", threshold=0.9)] in ([], ["Likes green tea"])
+    assert len(memory.search("green tea", user_id="a", k=1)) == 1
+
+
+def test_a_filter_narrows_what_is_searched_and_not_what_was_found(memory: Memory) -> None:
+    memory.add_many(
+        [
+            {"messages": f"Likes tea number {i}", "user_id": "a", "infer": False, "metadata": {"n": i}}
+            for i in range(150)
+        ]
+    )
+    assert [hit.item.metadata["n"] for hit in memory.search("tea", user_id="a", k=3, filters={"n": 149})] == [149]
+    assert memory.search("tea", user_id="a", filters={"n": True}) == []
+    assert memory.search("tea", user_id="a", filters={"x') OR ('1'='1": 1}) == []
 
 
 @each("k", [0, -1, 10**9, 1.5, "3", True, None])
@@ -240,6 +390,11 @@ def test_bad_arguments_of_search_are_refused(untouched: Memory, arguments: dict[
     call: Any = untouched.search
     with pytest.raises(FilterError if "filters" in arguments else InvalidInputError):
         call(**{"query": "tea", "user_id": "a", **arguments})
+
+
+def test_a_huge_query_is_just_text(memory: Memory) -> None:
+    memory.add("I like tea.", user_id="a")
+    assert memory.search("tea OR " * 50_000, user_id="a")[0].text == "Likes tea"
 
 
 def test_expired_memories_are_hidden_without_include_expired(memory: Memory) -> None:
@@ -397,6 +552,26 @@ def test_a_second_opening_sees_everything_and_loses_nothing(tmp_path: Path) -> N
         assert again.verify().ok
 
 
+async def test_the_async_twins_do_the_same(memory: Memory) -> None:
+    result = await memory.aadd("I like tea. I live in Rome.", user_id="a")
+    memory_id = str(result.results[0].id)
+    assert (await memory.aget(memory_id)).text == "Likes tea"
+    assert (await memory.asearch("Where does she live?", user_id="a"))[0].text == "Lives in Rome"
+    await memory.aupdate(memory_id, "Likes green tea")
+    assert [r.new_text for r in await memory.ahistory(memory_id)] == ["Likes tea", "Likes green tea"]
+    await memory.arestore(memory_id, 1)
+    await memory.adelete(memory_id)
+    assert len(await memory.aget_all(user_id="a")) == 1
+    got = await memory.aadd_many([{"messages": "I like milk.", "user_id": "b"}, {"messages": 1, "user_id": "b"}])
+    assert [type(result).__name__ for result in got] == ["AddResult", "InvalidInputError"]
+    assert await memory.adelete_all(user_id="b") == 1
+    assert (await memory.averify()).ok
+    with pytest.raises(ScopeError):
+        await memory.aadd("I like tea.")
+    with pytest.raises(UnknownArgumentError, match="asearch"):
+        await memory.asearch("x", user="a")  # type: ignore[call-arg]
+
+
 async def test_the_async_twins_work_where_the_loop_has_no_executor_any_more(tmp_path: Path) -> None:
     memory = Memory(tmp_path / "m.db", graph=True)
     await asyncio.get_running_loop().shutdown_default_executor()
@@ -422,6 +597,44 @@ async def test_two_hundred_gathered_adds_share_few_commits(tmp_path: Path) -> No
         assert len({result.results[0].id for result in results}) == 200
         assert memory.stats().memories == 200
         assert memory.parts.database.commits - before <= 60
+
+
+def test_every_public_method_has_its_async_twin_with_the_same_signature() -> None:
+    public = [name for name, _ in inspect.getmembers(Memory, inspect.isfunction) if not name.startswith("_")]
+    plain = [name for name in public if f"a{name}" in public]
+    assert {
+        "add",
+        "search",
+        "get",
+        "get_all",
+        "update",
+        "delete",
+        "delete_all",
+        "history",
+        "restore",
+        "reset",
+        "close",
+    } <= set(plain)
+    alone = {"build_pipeline", "background", "recall", "as_retriever", "tools"}
+    assert set(public) == {*plain, *(f"a{name}" for name in plain), *alone}
+    for name in plain:
+        assert inspect.signature(getattr(Memory, name)) == inspect.signature(getattr(Memory, f"a{name}"))
+        assert inspect.iscoroutinefunction(getattr(Memory, f"a{name}"))
+        assert getattr(Memory, name).__doc__
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_closing_says_nothing_where_nothing_is_left_to_write(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, *, gone: bool
+) -> None:
+    (tmp_path / "db").mkdir()
+    memory = Memory(tmp_path / "db" / "memory.db")
+    memory.add("I like tea.", user_id="ada", infer=False)
+    if gone:
+        shutil.rmtree(tmp_path / "db")
+    memory.close()
+    memory.close()
+    assert not caplog.records
 
 
 def test_a_closed_memory_says_so(tmp_path: Path) -> None:
@@ -471,6 +684,11 @@ async def test_many_are_deleted_at_once(memory: Memory) -> None:
     assert [item.id for item in memory.get_all(user_id="a")] == ids[2:]
     assert memory.delete_many([]) == [] and str(done[3]).startswith("delete_many: item 4: ")
     assert memory.verify().ok
+
+
+def test_a_memory_in_memory_says_so() -> None:
+    with Memory(":memory:") as memory:
+        assert repr(memory) == "Memory(':memory:', mode='offline')"
 
 
 def test_a_misspelled_argument_of_the_constructor_gets_a_hint() -> None:

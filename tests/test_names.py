@@ -14,6 +14,8 @@ from langmem_adapter.names import (
     entity_key,
     is_single,
     is_symmetric,
+    mentions_name,
+    mentions_whole_name,
     opposite_relation,
     owner_role,
     relation_name,
@@ -66,6 +68,14 @@ def test_a_key_is_the_key_of_itself_and_short(name: str) -> None:
     other=st.from_regex(r"[0-9a-f]{4}-[0-9a-f]{4}", fullmatch=True),
 )
 def test_ids_are_equal_only_to_themselves(one: str, other: str) -> None:
+    assert (entity_key(one) == entity_key(other)) == (one == other)
+
+
+@given(
+    one=st.from_regex(r"-?[0-9]{0,3}(\.[0-9]{1,3})?", fullmatch=True),
+    other=st.from_regex(r"-?[0-9]{0,3}(\.[0-9]{1,3})?", fullmatch=True),
+)
+def test_numbers_are_equal_only_to_themselves(one: str, other: str) -> None:
     assert (entity_key(one) == entity_key(other)) == (one == other)
 
 
@@ -132,3 +142,9 @@ def test_who_is_meant_by_a_pronoun() -> None:
 )
 def test_a_text_gives_up_a_name_with_any_word_of_it(before: str, after: str, name: str, *, given_up: bool) -> None:
     assert drops_name(before, after, name) == given_up
+
+
+def test_saying_one_word_of_a_name_and_all_of_them() -> None:
+    assert mentions_name("Moved to Delhi", "New Delhi") and not mentions_whole_name("Moved to Delhi", "New Delhi")
+    assert mentions_whole_name("He moved to new_delhi!", "New Delhi")
+    assert mentions_whole_name("It is what it is", "it") and not mentions_whole_name("Nothing", "it")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import re
 from datetime import UTC, datetime, timedelta, timezone
@@ -22,6 +23,7 @@ from langmem_adapter.records.results import (
     Change,
     Decision,
     Fact,
+    Hit,
     MemoryItem,
     ModelCall,
     Page,
@@ -99,6 +101,13 @@ def test_the_time_of_a_decision_keeps_its_utc_offset() -> None:
     assert again.time == here and again.time is not None and again.time.utcoffset() == timedelta(hours=2)
 
 
+@each("kind", [Scope, Turn, Fact, Decision, Change, ModelCall, Usage, AddResult, MemoryItem, Hit, Page])
+def test_records_are_frozen_and_slotted(kind: type[Any]) -> None:
+    assert dataclasses.is_dataclass(kind) and "__slots__" in vars(kind)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        setattr(object.__new__(kind), dataclasses.fields(kind)[0].name, "other")
+
+
 # ── scopes ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 IDS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), min_size=1, max_size=20).filter(
@@ -147,6 +156,11 @@ def test_a_scope_that_no_database_could_keep_is_refused(value: str) -> None:
     assert Scope(user_id="x" * 512).user_id == "x" * 512
 
 
+def test_no_scope_at_all_names_the_fix() -> None:
+    with pytest.raises(ScopeError, match="user_id is missing"):
+        Scope()
+
+
 # ── texts and metadata ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -166,6 +180,13 @@ def test_metadata_comes_back_as_a_copy_of_its_own(value: dict[str, Any]) -> None
     assert copy is not value
 
 
+def test_metadata_is_cut_off_from_what_the_caller_does_later() -> None:
+    inner = [1]
+    copy = check_metadata({"a": inner, "b": (1, 2)})
+    inner.append(2)
+    assert copy == {"a": [1], "b": [1, 2]}
+
+
 @each("value", [None, "x", [1], {1: "x"}, {"x": {None: 1}}, {"x": float("nan")}, {"x": float("-inf")}, {"x": {1, 2}},
      {"x": b"b"}, {"x": datetime.now(UTC)}, {"x": ["\x00"]}, {"\x00": 1}, {"\ud800": 1}, {"x": "\udfff"}])  # fmt: skip
 def test_metadata_that_is_no_json_is_refused(value: Any) -> None:
@@ -180,6 +201,18 @@ def test_metadata_of_any_kind_is_kept_or_refused_but_never_breaks(value: Any) ->
 
 
 # ── results ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@given(USAGES, USAGES, USAGES)
+def test_usage_adds_up_in_any_grouping(one: Usage, two: Usage, three: Usage) -> None:
+    left, right = (one + two) + three, one + (two + three)
+    assert (left.model_calls, left.input_tokens, left.output_tokens) == (
+        right.model_calls, right.input_tokens, right.output_tokens,
+    )  # fmt: skip
+    assert left.calls == right.calls == one.calls + two.calls + three.calls
+    assert left.milliseconds.keys() == right.milliseconds.keys()
+    assert left.milliseconds == pytest.approx(right.milliseconds)
+    assert one + Usage() == one == Usage() + one
 
 
 def test_an_add_without_facts_is_falsy_and_changes_are_told_apart() -> None:

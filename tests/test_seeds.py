@@ -64,6 +64,44 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Opens:
     return scripted if where == "scripted" else http
 
 
+EXTRACTIONS = [
+    ("Hi.", []),
+    ("There are branches in trees.", []),
+    ("Hi, I am looking for a restaurant in San Francisco.", ["Looking for a restaurant in San Francisco"]),
+    (
+        "Yesterday, I had a meeting with John at 3pm. We discussed the new project.",
+        ["Had a meeting with John at 3pm", "Discussed the new project"],
+    ),
+    ("Hi, my name is John. I am a software engineer.", ["Name is John", "Is a Software engineer"]),
+    (
+        "Me favourite movies are Inception and Interstellar.",
+        ["Favourite movies are Inception and Interstellar"],
+    ),
+    ("你好。", []),
+    ("树上有树枝。", []),
+    ("你好，我正在寻找旧金山的一家餐厅。", ["正在寻找旧金山的一家餐厅"]),
+    ("昨天，我下午3点和John开了会。我们讨论了新项目。", ["下午3点和John开了会", "讨论了新项目"]),
+    ("你好，我叫John。我是一名软件工程师。", ["名字是John", "是一名软件工程师"]),
+    ("我最喜欢的电影是《盗梦空间》和《星际穿越》。", ["最喜欢的电影是《盗梦空间》和《星际穿越》"]),
+]
+
+
+def test_the_extraction_examples(opened: Opens) -> None:
+    known = dict(EXTRACTIONS)
+
+    def says(shown: dict[str, Any]) -> dict[str, Any]:
+        if "conversation" in shown:
+            return {"facts": known[shown["conversation"][0]["text"]]}
+        return {"memory": [{"id": "new", "text": fact["text"], "event": "ADD"} for fact in shown["facts"]]}
+
+    with opened(says) as memory:
+        for said, facts in EXTRACTIONS[:7]:
+            assert [change.text for change in memory.add(said, user_id=said).results] == facts
+    with opened(says) as memory:
+        for said, facts in EXTRACTIONS[7:]:
+            assert [change.text for change in memory.add(said, user_id=said).results] == facts
+
+
 DECISIONS = {
     "add": (
         ["User is a software engineer"],

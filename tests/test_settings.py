@@ -10,7 +10,7 @@ from typing import Any
 
 import platformdirs
 import pytest
-from pydantic import SecretStr
+from pydantic import SecretStr, ValidationError
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.ranking import Ranking
@@ -63,6 +63,22 @@ def test_each_source_wins_over_the_next(here: Path, own: Path, monkeypatch: pyte
     assert Settings().database == "environment"
     names = ("database", "trace_days", "candidate_tokens", "index", "attempts")
     assert [got.origins[name] for name in names] == ["argument", "environment", "file", "file", "default"]
+
+
+def test_the_users_own_file_lies_where_the_platform_says(
+    own: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    own.write_text('model = "own"\n')
+    assert Settings().model == "own"
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "elsewhere"))
+    assert Settings().model == "offline"
+
+
+def test_values_of_the_environment_are_read_as_what_they_mean(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"candidate_tokens": "1900", "BUSY_TIMEOUT": "1.5", "index": "exact"}.items():
+        monkeypatch.setenv(f"LANGMEM_ADAPTER_{name}", value)
+    got = Settings()
+    assert (got.candidate_tokens, got.busy_timeout, got.index) == (1_900, 1.5, "exact")
 
 
 def test_prepare_threshold_is_a_number_or_none_in_every_source(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,6 +228,12 @@ def test_an_unknown_name_in_a_file_is_refused_with_what_was_meant(
         Settings()
 
 
+def test_other_programs_variables_are_none_of_our_business(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("LANGMEM_MODEL", "MODEL", "LANGMEM_ADAPTERX_MODEL", "LANGMEM_ADAPTER_USER"):
+        monkeypatch.setenv(name, "x")
+    assert Settings().model == "offline"
+
+
 # ── values ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -255,6 +277,11 @@ def test_a_ranking_that_cannot_be_is_refused(here: Path, monkeypatch: pytest.Mon
         Settings()
 
 
+def test_several_mistakes_are_named_at_once(here: Path) -> None:
+    with pytest.raises(InvalidInputError, match=r"(?s)candidate_tokens.*; .*attempts"):
+        Settings(candidate_tokens=0, attempts=0)
+
+
 def test_a_folder_of_settings_that_cannot_be_looked_into_is_named_with_the_way_out(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -294,6 +321,12 @@ def test_the_secret_is_in_no_error_either(here: Path, mistake: Any) -> None:
     with pytest.raises(InvalidInputError) as caught:
         Settings(api_key=[SECRET])
     assert SECRET not in str(caught.value)
+
+
+def test_settings_do_not_change_once_made(here: Path) -> None:
+    settings = Settings()
+    with pytest.raises(ValidationError, match="frozen"):
+        settings.model = "other"
 
 
 def test_the_default_database_lies_in_the_users_data_directory() -> None:

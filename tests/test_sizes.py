@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -34,10 +35,12 @@ def memory(embeddings: CountingEmbeddings) -> Iterator[Memory]:
 
 DOORS: dict[str, tuple[Callable[[Memory, str], object], str]] = {
     "add": (lambda memory, _: memory.add(["Hi.", MESSAGE], **ANN), OF_MESSAGE),
+    "aadd": (lambda memory, _: asyncio.run(memory.aadd(MESSAGE, **ANN)), OF_MESSAGE),
     "infer=False": (lambda memory, _: memory.add(TEXT, infer=False, **ANN), OF_TEXT),
     "a fact": (lambda memory, _: memory.add(f"I like {TEXT}.", **ANN), "max_text"),
     "the pipeline": (lambda memory, _: memory.pipeline.invoke({"messages": MESSAGE, "scope": ANN}), OF_MESSAGE),
     "update": (lambda memory, id_: memory.update(id_, TEXT), OF_TEXT),
+    "aupdate": (lambda memory, id_: asyncio.run(memory.aupdate(id_, TEXT)), OF_TEXT),
 }
 
 
@@ -61,6 +64,11 @@ def test_of_many_only_the_long_ones_are_refused_and_none_of_them_is_embedded(
     assert isinstance(one, InvalidInputError) and not isinstance(other, Exception)
     assert {item.text for item in memory.get_all(**ANN)} == {"a", "c"}
     assert not [texts for texts in embeddings.documents if TEXT in texts]
+
+
+def test_what_was_said_by_the_system_is_kept_nowhere_and_may_be_as_long_as_any_message(memory: Memory) -> None:
+    said = [{"role": "system", "content": TEXT}, "short"]
+    assert [change.text for change in memory.add(said, infer=False, **ANN).results] == ["short"]
 
 
 def test_a_long_query_is_searched_for_by_its_beginning(memory: Memory) -> None:

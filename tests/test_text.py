@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 import sys
 import unicodedata
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +19,37 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ANY = st.text(max_size=300)
+SENTENCES = st.lists(st.text(string.ascii_letters, min_size=1, max_size=9), min_size=1, max_size=8).map(" ".join)
 SPACE = st.text(" \t\n\r\u00a0\u3000", min_size=1, max_size=4)
+
+
+@each(
+    ("text", "terms"),
+    [
+        ("Running shoes, café!", ["run", "shoe", "cafe"]),
+        ("It's Anna’s", ["it", "anna"]),
+        ("3pm 2024-05-01", ["3pm", "2024", "05", "01"]),
+        ("snake_case a.b", ["snake", "case", "a", "b"]),
+        ("ﬁne Ｗｉｄｅ", ["fine", "wide"]),
+        ("STRASSE straße", ["strass", "strass"]),
+        ("Ждём ёлку", ["ждем", "елк"]),
+        ("旧金山", ["旧", "金", "山", "旧金", "金山"]),
+        ("我在SF工作", ["我", "在", "我在", "sf", "工", "作", "工作"]),
+        ("東", ["東"]),
+        ("カタカナ", ["カ", "タ", "カ", "ナ", "カタ", "タカ", "カナ"]),
+        ("한글", ["한", "글", "한글"]),
+        ("", []),
+        ("  \n … !?", []),
+        ("🎸🎸", []),
+    ],
+)
+def test_a_text_falls_into_these_words(text: str, terms: list[str]) -> None:
+    assert words(text) == terms
+
+
+@given(SENTENCES, SENTENCES)
+def test_words_of_two_texts_are_those_of_each(one: str, other: str) -> None:
+    assert words(f"{one} {other}") == words(one) + words(other)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_adapter.knowledge.draw import DrawForm, drawing
+from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.knowledge.draw import DrawForm, check_form, drawing
 from langmem_adapter.knowledge.walk import MOST_NODES
 from langmem_adapter.records.graph import Relation
 from langmem_adapter.records.scope import Scope
@@ -115,6 +116,13 @@ def test_draw_graphml_is_read_back() -> None:
     assert edges == [(0, 1, {**data, "edge_mentions": "3", "edge_confidence": "0.5"})]
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_draw_of_an_empty_graph(form: DrawForm) -> None:
+    text = drawing([], form, NOW)
+    assert text.endswith("\n") and "cut" not in text
+    assert form != "graphml" or parsed(text) == ([], [])
+
+
 @given(triples=st.lists(st.tuples(NAMES, NAMES, NAMES, st.booleans()), min_size=1, max_size=5))
 def test_draw_escapes_every_name(triples: list[tuple[str, str, str, bool]]) -> None:
     over = NOW - timedelta(days=1)
@@ -144,3 +152,8 @@ def test_draw_cuts_a_large_graph_and_says_so(form: DrawForm, comment: str) -> No
     assert any(line.startswith(comment) for line in drawing(newest_first[:300], form, NOW, cut=True).splitlines())
     if form == "graphml":
         assert len(parsed(text)[0]) == MOST_NODES
+
+
+def test_draw_refuses_an_unknown_format() -> None:
+    with pytest.raises(InvalidInputError, match="'mermaid', 'dot', 'graphml', not 'svg'"):
+        check_form("svg")

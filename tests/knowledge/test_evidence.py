@@ -138,6 +138,13 @@ def test_search_with_graph_does_not_lead_through_the_user() -> None:
         assert all(hit.explanation.parts.get("graph", 0) == 0 for hit in hits if hit.explanation)
 
 
+def test_search_with_graph_of_an_empty_memory() -> None:
+    with Memory(":memory:", graph=True) as memory:
+        assert memory.search("anything", user_id="alice") == []
+        tell(memory, ALICE, ("Likes tea", None))
+        assert [hit.text for hit in memory.search("tea", user_id="alice")] == ["Likes tea"]
+
+
 def test_search_with_graph_follows_chinese_names() -> None:
     with Memory(":memory:", graph=True) as memory:
         tell(

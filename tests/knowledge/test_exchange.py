@@ -12,7 +12,7 @@ import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 from xml.etree import ElementTree as ET
 
 import networkx as nx
@@ -305,6 +305,16 @@ def test_export_writes_a_whole_file_or_none(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o077 == 0
 
 
+@each("form", get_args(ExportFormat))
+def test_export_of_an_empty_graph(form: ExportFormat, tmp_path: Path) -> None:
+    with Memory(":memory:") as memory:
+        done = memory.graph.export(tmp_path / "graph", format=form, **ALICE)
+    assert (done.format, done.entities, done.relations) == (form, 0, 0)
+    text = (tmp_path / "graph").read_text("utf-8")
+    assert form != "graphml" or nx.parse_graphml(text).number_of_nodes() == 0
+    assert form not in {"jsonl", "csv"} or list(read_rows(io.StringIO(text), form, None)) == []
+
+
 def test_draw_of_a_part_names_export(memory: Memory) -> None:
     rows = [triple("hub", "knows", f"name {number}") for number in range(450)]
     memory.graph.load(lines(*rows), format="jsonl", **ALICE)
@@ -390,6 +400,12 @@ def test_load_refuses_other_files(begins: bytes, form: LineFormat, reason: str) 
         list(read_rows(io.BytesIO(begins), form, Scope("alice")))
 
 
+def test_load_of_an_open_quote_says_how_far_it_reaches() -> None:
+    table = 'source,relation,target\nA,knows,B\n"C,knows,D\nE,knows,F\n'
+    told = list(read_rows(io.BytesIO(table.encode()), "csv", Scope("alice")))
+    assert [one.where for one in told] == ["line 2", "lines 3 to 4"] and isinstance(told[1], RefusedRow)
+
+
 def test_load_bounds_mentions(database_url: str) -> None:
     most = 2**31 - 1
     rows = [triple("Anna", "knows", name, mentions=most) for name in ("Ben", "Carla")]
@@ -399,6 +415,15 @@ def test_load_bounds_mentions(database_url: str) -> None:
         memory.graph.add("Anna", "knows", "Ben", **ALICE)
         assert [entity.mentions for entity in memory.graph.entities(**ALICE)] == [most, most]
         assert [relation.mentions for relation in memory.graph.relations(**ALICE)] == [most]
+
+
+def test_load_refuses_lines_in_another_encoding() -> None:
+    told = list(
+        read_rows(
+            io.BytesIO("source,relation,target\nZoë,knows,B\nAnna,knows,B\n".encode("latin-1")), "csv", Scope("a")
+        )
+    )
+    assert [type(one) for one in told] == [RefusedRow, StatedRelation]
 
 
 def test_load_needs_columns_and_a_format(other: Memory, tmp_path: Path) -> None:

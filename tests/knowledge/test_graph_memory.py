@@ -14,6 +14,7 @@ from langmem_adapter.errors import (
     UnknownArgumentError,
 )
 from langmem_adapter.knowledge.memory import GraphMemory
+from langmem_adapter.knowledge.walk import MOST_NODES
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.graph import Triple
 from langmem_adapter.records.scope import Scope
@@ -341,3 +342,12 @@ def test_draw_around_an_entity(graph: GraphMemory) -> None:
     assert one.count("->") == 3 and "Ida" not in one
     assert two.count("->") == 4 and "Ole" not in two
     assert graph.draw(entity="nobody", **ALICE) == "flowchart LR\n"
+
+
+def test_draw_around_a_hub_is_cut_and_says_so(graph: GraphMemory) -> None:
+    write(graph, *(f"hub|knows|person {number}" for number in range(MOST_NODES + 9)))
+    for entity in (None, "hub", "person 3"):
+        text = graph.draw(**ALICE, entity=entity)
+        assert text.count('["') == MOST_NODES + 1  # the note that it is cut
+        assert f"cut to {MOST_NODES}" in text
+    assert '["person 3"]' in text

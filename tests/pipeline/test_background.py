@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import sys
 import threading
@@ -41,6 +42,12 @@ def test_background_what_is_said_in_one_breath_is_one_conversation(memory: Memor
     assert texts(memory, user_id="d") == {"Has a sister named Jesica", "Jesica has a dog"}
     assert {future.result(timeout=1).trace_id for future in futures} == {futures[0].result().trace_id}
     assert other.result(timeout=1).results[0].text == "Likes tea"
+
+
+def test_background_it_runs_by_itself_after_the_quiet(memory: Memory) -> None:
+    writer = memory.background(after=0.01)
+    assert writer.add("I like tea.", user_id="a").result(timeout=20).results[0].event == "ADD"
+    writer.close()
 
 
 def test_background_a_thread_that_never_falls_quiet_is_written_all_the_same(memory: Memory) -> None:
@@ -118,6 +125,24 @@ def test_background_what_is_written_is_what_was_said(memory: Memory) -> None:
     assert [item.created_at.year for item in memory.get_all(user_id="a")].count(2001) == 1
 
 
+def test_background_what_was_said_is_dated_then(memory: Memory) -> None:
+    writer = memory.background(after=math.inf)
+    begun = datetime.now(UTC)
+    writer.add("I like tea.", user_id="a")
+    taken = datetime.now(UTC)
+    writer.close()
+    (kept,) = memory.get_all(user_id="a")
+    assert begun <= kept.created_at <= taken
+
+
+def test_background_different_options_are_different_conversations(memory: Memory) -> None:
+    with memory.background(after=60) as writer:
+        one = writer.add("I like tea.", user_id="a", metadata={"n": 1})
+        two = writer.add("I like milk.", user_id="a", metadata={"n": 2})
+    assert one.result().trace_id != two.result().trace_id
+    assert {item.text: item.metadata["n"] for item in memory.get_all(user_id="a")} == {"Likes tea": 1, "Likes milk": 2}
+
+
 def test_background_the_same_options_are_one_conversation_however_they_are_written(memory: Memory) -> None:
     with memory.background(after=60) as writer:
         one = writer.add(
@@ -165,6 +190,15 @@ def test_background_a_failed_write_reaches_whoever_waits_and_whoever_closes(tmp_
         assert memory.stats().changes == 0
 
 
+def test_background_closing_the_memory_writes_the_rest(tmp_path: Path) -> None:
+    memory = Memory(tmp_path / "m.db")
+    writer = memory.background(after=60)
+    writer.add("I like tea.", user_id="a")
+    memory.close()
+    with Memory(tmp_path / "m.db") as again:
+        assert texts(again, user_id="a") == {"Likes tea"}
+
+
 def test_background_threads_do_not_wait_for_each_other(tmp_path: Path) -> None:
     released, reached = threading.Event(), threading.Event()
 
@@ -182,6 +216,12 @@ def test_background_threads_do_not_wait_for_each_other(tmp_path: Path) -> None:
         assert not slow.done()
         released.set()
         writer.close()
+
+
+async def test_background_its_futures_can_be_awaited(memory: Memory) -> None:
+    with memory.background(after=0.01) as writer:
+        result = await asyncio.wrap_future(writer.add("I like tea.", user_id="a"))
+    assert result.results[0].text == "Likes tea"
 
 
 @pytest.mark.parametrize("way", ["drain", "writer.close", "memory.close", "exit"])
@@ -211,6 +251,20 @@ def test_background_whatever_is_done_when_a_future_is_done_keeps_nobody_waiting(
         threading.Thread(target=writer.drain, daemon=True).start()
     assert {len(future.result(timeout=60).results) for future in later} == {1}
     memory.close()
+
+
+def test_background_two_writers_may_both_be_told_to_close_everything(memory: Memory) -> None:
+    told = threading.Barrier(3)
+
+    def say(_: object) -> None:
+        told.wait(timeout=60)
+        memory.close()
+        told.wait(timeout=60)
+
+    for name in "ab":
+        memory.background(after=0).add("I like tea.", user_id=name).add_done_callback(say)
+    told.wait(timeout=60)
+    told.wait(timeout=60)
 
 
 def test_background_an_on_error_that_fails_itself_keeps_nobody_waiting(tmp_path: Path) -> None:

@@ -96,6 +96,29 @@ def failing(path: Path, writes: int) -> Memory:
     return Memory(path, model=ScriptedChatModel(replies=UNREADABLE * writes), on_bad_reply="raise")
 
 
+class Broken:
+    """Something in the background whose closing fails in a way that nobody foresaw."""
+
+    def close(self) -> None:
+        """Fail."""
+        raise OSError("no place left")
+
+
+def test_background_what_nobody_foresaw_in_closing_hides_nothing_of_the_others(tmp_path: Path) -> None:
+    memory, broken = failing(tmp_path / "m.db", 1), (Broken(), Broken())
+    memory.parts.writers.update(broken)
+    memory.background(after=math.inf).add("I like tea.", user_id="a")
+    with pytest.raises(ExceptionGroup) as caught:
+        memory.close()
+    assert sorted(type(error).__name__ for error in caught.value.exceptions) == [
+        "ModelReplyError",
+        "OSError",
+        "OSError",
+    ]
+    with pytest.raises(StorageError, match="closed"):
+        memory.stats()
+
+
 def test_background_what_fails_in_closing_keeps_nothing_else_from_it(tmp_path: Path) -> None:
     memory = failing(tmp_path / "m.db", 2)
     writers = [memory.background(after=math.inf) for _ in range(3)]
@@ -152,3 +175,10 @@ def test_background_an_error_under_way_goes_on_with_a_note(
     with pytest.raises(LookupError, match="mine") as caught:
         use(face, face if guest is None else face.engine)
     assert [note.split(":")[:2] for note in caught.value.__notes__] == [["while closing", " ModelReplyError"]] * 2
+
+
+async def test_background_closing_on_an_event_loop_tells_as_much(tmp_path: Path) -> None:
+    memory = failing(tmp_path / "m.db", 1)
+    memory.background(after=math.inf).add("I like tea.", user_id="a")
+    with pytest.raises(ExceptionGroup):
+        await memory.aclose()

@@ -15,6 +15,7 @@ from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.types import Command
 
 from langmem_adapter.adapters.middleware import MemoryMiddleware
 from langmem_adapter.adapters.nodes import remember_node
@@ -28,6 +29,7 @@ from langmem_adapter.testing import ScriptedChatModel
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+NOTHING = '{"facts": []}'
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 
 
@@ -217,6 +219,20 @@ def test_a_write_of_several_adds_has_the_context_of_the_first() -> None:
 
 
 # ── review, replay, repetition ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_reviewed_run_and_a_replay_have_the_same_context_and_a_repetition_asks_nobody() -> None:
+    thinks = model({"She has a dog.": "Sister has a dog"})
+    how: dict[str, Any] = {"context": ["I have a sister.", ("assistant", "And?")]}
+    with Memory(":memory:", model=thinks) as memory:
+        graph = memory.build_pipeline(review=True, checkpointer=InMemorySaver())
+        config: Any = {"configurable": {"thread_id": "t"}}
+        graph.invoke({"messages": "She has a dog.", "scope": {"user_id": "u"}, "key": "k", **how}, config)
+        result = graph.invoke(Command(resume="reject"), config)["result"]
+        memory.replay(result["trace_id"])
+        first, again = (messages[-1].text for messages in thinks.calls)
+        assert "I have a sister." in first and first == again
+        assert memory.add("x", context="something else", user_id="u", idempotency_key="k").usage.model_calls == 0
 
 
 # ── what is known ─────────────────────────────────────────────────────────────────────────────────────────────────────

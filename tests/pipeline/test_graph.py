@@ -91,6 +91,16 @@ def test_pipeline_each_stage_streams_its_own_keys_in_order(memory: Memory) -> No
     assert list(steps[0]["parse"]) == order
 
 
+@pytest.mark.parametrize(("said", "infer"), [("Hello there.", True), ("I like tea.", False)])
+def test_pipeline_where_there_is_nothing_to_compare_retrieve_is_passed_over(
+    memory: Memory, said: str, *, infer: bool
+) -> None:
+    given = {"messages": said, "scope": ANN, "infer": infer}
+    steps = [name for step in memory.build_pipeline().stream(given, stream_mode="updates") for name in step]
+    assert set(STAGES) - set(steps) <= {"retrieve"}
+    assert not infer or texts(memory) == set()
+
+
 def test_pipeline_the_output_is_the_work_of_the_stages_and_no_more(memory: Memory) -> None:
     output = memory.build_pipeline().invoke({"messages": CONVERSATION, "scope": ANN})
     assert set(output) == {"turns", "facts", "candidates", "decisions", "result"}
@@ -432,6 +442,27 @@ def test_add_within_a_node_leaves_nothing_in_the_graphs_thread(memory: Memory, s
     )
 
 
+async def test_aadd_within_a_node_leaves_nothing_there_either(memory: Memory, saver: InMemorySaver) -> None:
+    async def remember(state: Chat) -> Chat:
+        await memory.aadd(state["messages"], **state["scope"])
+        return {"result": {}}
+
+    parent = _parent(remember).compile(checkpointer=saver)
+    await parent.ainvoke({"messages": [HumanMessage("I like tea.")], "scope": ANN}, thread())
+    assert texts(memory) == {"Likes tea"}
+    assert _spaces(saver) == {""}
+
+
+def test_add_within_a_node_is_not_taken_for_a_step_of_the_outer_stream(memory: Memory) -> None:
+    def remember(state: Chat) -> Chat:
+        memory.add(state["messages"], **state["scope"])
+        return {"answer": "done"}
+
+    given: Chat = {"messages": [HumanMessage("I like tea.")], "scope": ANN}
+    steps = list(_parent(remember).compile().stream(given, stream_mode="updates"))
+    assert [name for step in steps for name in step] == ["answer", "remember"]
+
+
 # ── traces ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -501,6 +532,22 @@ def test_pipeline_a_trace_reads_as_the_picture_and_holds_no_vectors(memory: Memo
     _check(tracer.called, "memory.add")
 
 
+def test_many_adds_of_one_scope_are_one_trace(memory: Memory) -> None:
+    tracer = Collector()
+    items = [{"messages": f"I like tea number {n}.", **ANN} for n in range(3)]
+    _traced(lambda: memory.add_many(items), tracer)
+    _check(tracer.called, "memory.add_many")
+
+
+def test_a_graph_of_ones_own_is_traced_likewise(memory: Memory) -> None:
+    tracer = Collector()
+    graph = memory.build_pipeline()
+    graph.invoke({"messages": "I like tea.", "scope": ANN}, {"callbacks": [tracer]})
+    (root,) = tracer.roots
+    assert root.name == "memory_pipeline"
+    assert [child.name for child in root.child_runs] == STAGES
+
+
 def test_pipeline_a_search_and_an_edit_hand_no_vectors_to_a_tracer(memory: Memory) -> None:
     memory.add("I like tea.", **ANN)
     tracer = Collector()
@@ -509,3 +556,14 @@ def test_pipeline_a_search_and_an_edit_hand_no_vectors_to_a_tracer(memory: Memor
     assert [run.name for run in tracer.called] == ["memory.search", "embed"]  # the latter is the edit's
     for run in [*tracer.called, *tracer.called[0].child_runs]:
         assert not vectors_in(run.inputs) and not vectors_in(run.outputs), run.name
+
+
+def test_pipeline_what_one_run_of_a_thread_was_given_is_no_matter_of_the_next(memory: Memory) -> None:
+    graph = memory.build_pipeline(checkpointer=InMemorySaver())
+    told: dict[str, Any] = {"scope": {"user_id": "a"}, "infer": False, "metadata": {"n": 1}}
+    graph.invoke({**told, "messages": "I like tea."}, thread())
+    graph.invoke({"scope": {"user_id": "a"}, "messages": "I like go."}, thread())
+    assert {item.text: dict(item.metadata) for item in memory.get_all(user_id="a")} == {
+        "I like tea.": {"n": 1},
+        "Likes go": {},
+    }

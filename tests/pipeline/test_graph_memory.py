@@ -78,6 +78,15 @@ def test_graph_two_calls_at_most_where_something_is_known() -> None:
         assert not memory.graph.relations(user_id="desmond", as_of="2020-01-01")
 
 
+def test_graph_a_search_asks_no_model() -> None:
+    model = ScriptedChatModel(replies=[extraction(["Ann knows Ben"], ("Ann", "knows", "Ben", 0))])
+    with Memory(":memory:", model=model, graph=True) as memory:
+        memory.add("Ann knows Ben.", user_id="desmond")
+        memory.search("Whom does Ann know?", user_id="desmond")
+        memory.graph.search("Whom does Ann know?", user_id="desmond")
+        assert len(model.calls) == 1
+
+
 def test_graph_the_model_is_shown_the_names_that_are_known_of_this_scope_only() -> None:
     def nothing(_: list[BaseMessage]) -> str:
         return extraction([])
@@ -94,6 +103,15 @@ def test_graph_the_model_is_shown_the_names_that_are_known_of_this_scope_only() 
         assert others["known_entities"] == others["known_relations"] == []
 
 
+def test_without_graph_nothing_of_it_is_asked_for_or_written() -> None:
+    model = ScriptedChatModel(replies=[json.dumps({"facts": ["Has a sister"]})])
+    with Memory(":memory:", model=model) as memory:
+        result = memory.add("I have a sister.", user_id="desmond")
+        assert '"relations"' not in str(model.calls[0]) and "known_entities" not in str(model.calls[0])
+        assert events(result) == []
+        assert not memory.graph.relations(user_id="desmond")
+
+
 def test_graph_what_the_model_contradicts_is_over_and_stays_known() -> None:
     replies = [
         extraction(["Has a dog named Rex"], ("user", "has_dog", "Rex", 0)),
@@ -107,6 +125,30 @@ def test_graph_what_the_model_contradicts_is_over_and_stays_known() -> None:
         [then] = memory.graph.relations(user_id="desmond", as_of="2024-06-01")
         assert then.valid_to is not None and then.valid_to.year == 2025
         assert not memory.graph.relations(user_id="desmond", as_of="2025-06-01")
+
+
+def test_a_rewritten_memory_takes_its_old_relations_with_it() -> None:
+    replies = [
+        extraction(["Plays chess"], ("user", "plays", "chess", 0)),
+        extraction(["Plays tennis instead"], ("user", "plays", "tennis", 0)),
+        decision({"id": "0", "text": "Plays tennis", "event": "UPDATE", "fact": 0}),
+    ]
+    with Memory(":memory:", model=ScriptedChatModel(replies=replies), graph=True) as memory:
+        memory.add("I play chess.", user_id="desmond")
+        memory.add("I play tennis instead now.", user_id="desmond")
+        assert standing(memory) == {"desmond plays tennis"}
+
+
+def test_graph_what_is_said_beside_it_stays() -> None:
+    replies = [
+        extraction(["Loves pizza"], ("user", "loves", "pizza", 0)),
+        extraction(["Loves burgers"], ("user", "loves", "burgers", 0)),
+        decision({"id": "9", "text": "Loves burgers", "event": "ADD", "fact": 0}),
+    ]
+    with Memory(":memory:", model=ScriptedChatModel(replies=replies), graph=True) as memory:
+        memory.add("I love pizza.", user_id="desmond")
+        memory.add("I love burgers, too.", user_id="desmond")
+        assert standing(memory) == {"desmond likes pizza", "desmond likes burgers"}
 
 
 def test_editing_deleting_and_restoring_a_memory_by_hand_does_the_same_to_its_relations() -> None:
@@ -130,6 +172,15 @@ def test_graph_a_repeated_add_changes_nothing_and_says_the_same() -> None:
         assert again.relations == once.relations
         [relation] = memory.graph.relations(user_id="desmond")
         assert relation.mentions == 1
+
+
+def test_relations_of_a_broken_reply_are_noted_and_cost_no_fact() -> None:
+    broken = json.dumps({"facts": ["Has a sister"], "entities": [], "relations": [{"source": "user", "fact": 0}]})
+    with Memory(":memory:", model=ScriptedChatModel(replies=[broken, broken]), graph=True) as memory:
+        result = memory.add("I have a sister.", user_id="desmond")
+        assert [change.text for change in result.by_event("ADD")] == ["Has a sister"]
+        assert result.notes
+        assert events(result) == []
 
 
 def test_each_conversation_of_several_has_its_own_relations() -> None:
@@ -170,3 +221,11 @@ def test_the_assistants_own_relations_stand_under_its_id() -> None:
         result = memory.add(talk, user_id="desmond", agent_id="chef")
         relations: list[Relation] = list(result.relations.added)
         assert [relation.text for relation in relations] == ["chef knows French cooking"]
+
+
+def test_a_trace_tells_what_was_said_of_relations() -> None:
+    with Memory(":memory:", graph=True) as memory:
+        result = memory.add("I live in Lyon.", user_id="desmond")
+        trace = memory.trace(str(result.trace_id))
+        assert trace.facts[0].relations[0].target == "Lyon"
+        assert memory.replay(str(result.trace_id)).results[0].event == "NONE"

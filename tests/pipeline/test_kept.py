@@ -97,6 +97,13 @@ def test_add_what_is_not_clear_is_said_and_changes_nothing(answer: dict[str, Any
         assert result.notes == ("'Forget: works at Acme': no memory matches the forget request",)
 
 
+def test_where_nothing_is_known_a_wish_to_forget_becomes_no_memory() -> None:
+    with opened({"facts": [fact("Forget: works at Acme")]}) as memory:
+        result = memory.add("Please forget Acme.", user_id=ANN)
+        assert texts(memory) == set()
+        assert len(result.notes) == 1
+
+
 def test_add_what_only_begins_like_a_wish_is_kept_as_it_is_and_can_be_forgotten() -> None:
     wish = "Forget: buy milk"
     with opened("Forget: ask first", {"facts": [fact(wish)]}, {"memory": [entry("DELETE", 0, None)]}) as memory:

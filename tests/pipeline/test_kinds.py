@@ -57,6 +57,13 @@ def test_memory_type_a_record_has_every_tool_result_word_for_word_and_no_sentenc
     ]
 
 
+def test_memory_type_a_prompt_replaces_the_instructions(tmp_path: Path) -> None:
+    model = ScriptedChatModel(replies=["done"])
+    with Memory(tmp_path / "m.db", model=model) as memory:
+        memory.add(WORK, agent_id="g", memory_type=PROCEDURAL, prompt="Write a haiku.")
+    assert model.calls[0][0].content == "Write a haiku."
+
+
 def test_memory_type_a_prompt_that_nobody_would_read_is_refused_on_every_way_in() -> None:
     state = {"messages": "I like tea.", "scope": {"user_id": "u"}, "prompt": "Only numbers."}
     with Memory(":memory:") as memory:
@@ -72,6 +79,14 @@ def test_memory_type_a_prompt_that_nobody_would_read_is_refused_on_every_way_in(
     model = ScriptedChatModel(replies=[])
     with Memory(":memory:", model=model) as memory, pytest.raises(InvalidInputError, match="infer=False"):
         memory.add("I like tea.", user_id="u", prompt="Only numbers.", infer=False)
+
+
+def test_memory_type_offline_the_record_is_what_was_said_step_by_step(tmp_path: Path) -> None:
+    with Memory(tmp_path / "m.db") as memory:
+        memory.add(WORK, agent_id="g", memory_type=PROCEDURAL)
+        (item,) = memory.get_all(agent_id="g")
+    assert item.text.splitlines()[0] == "**Task Objective**: Collect the titles."
+    assert item.text.splitlines()[-1] == "3. **Action Result**: Found 5 links"
 
 
 def call(name: str, arguments: str, id_: str) -> dict[str, Any]:
@@ -122,6 +137,15 @@ def test_memory_type_offline_the_record_holds_calls_and_results_word_for_word() 
     ]
 
 
+def test_memory_type_a_replay_of_a_record_reads_the_same_calls() -> None:
+    model = ScriptedChatModel(replies=["1. done"] * 2)
+    with Memory(":memory:", model=model) as memory:
+        result = memory.add(TOOL_WORK, agent_id="g", memory_type=PROCEDURAL)
+        memory.replay(str(result.trace_id))
+    first, again = ([message.text for message in asked] for asked in model.calls)
+    assert first == again
+
+
 @pytest.mark.parametrize("model", [None, ScriptedChatModel(replies=['{"facts": []}'])], ids=["rules", "model"])
 def test_memory_type_a_conversation_of_calls_alone_is_no_error_and_no_source(model: ScriptedChatModel | None) -> None:
     with Memory(":memory:", model=model) as memory:
@@ -130,6 +154,12 @@ def test_memory_type_a_conversation_of_calls_alone_is_no_error_and_no_source(mod
         kept = memory.add(["Weather?", TOOL_WORK[2]], user_id="u", infer=False)
         assert [change.text for change in kept.results] == ["Weather?"]
         assert kept.notes == ("calls of tools are kept by memory_type='procedural_memory' only",)
+
+
+def test_memory_type_an_agent_that_only_calls_tools_has_not_spoken_of_itself() -> None:
+    with Memory(":memory:") as memory:
+        added = memory.add(["I like tea.", TOOL_WORK[2]], user_id="u", agent_id="g")
+        assert [change.text for change in added.results] == ["Likes tea"]
 
 
 RESULT: list[Any] = ["Book it.", TOOL_WORK[2], ToolMessage("I live in Oslo.", tool_call_id="c1", name="crm")]
@@ -240,6 +270,21 @@ def test_memory_type_several_images_and_text_keep_their_order_and_repeats_cost_n
     ]
     assert turns[1].text == "[image: a dog on a beach (one111)]"
     assert len(model.calls) == 3
+
+
+def test_memory_type_a_description_that_fails_is_an_error_and_nothing_is_written(tmp_path: Path) -> None:
+    with Memory(tmp_path / "m.db", model=ScriptedChatModel(replies=[""]), vision=True) as memory:
+        with pytest.raises(ModelReplyError):
+            memory.add({"role": "user", "content": {"type": "image_url", "image_url": {"url": PNG}}}, user_id="a")
+        assert memory.stats().changes == 0
+
+
+def test_memory_type_verbatim_turns_have_their_images_described_as_well(tmp_path: Path) -> None:
+    with Memory(tmp_path / "m.db", model=seeing(), vision=True) as memory:
+        memory.add(
+            {"role": "user", "content": [{"type": "image_url", "image_url": {"url": PNG}}]}, user_id="a", infer=False
+        )
+        assert memory.get_all(user_id="a")[0].text.startswith("[image: a dog")
 
 
 def test_memory_type_vision_needs_a_model() -> None:

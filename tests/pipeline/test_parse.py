@@ -16,6 +16,7 @@ from langchain_core.messages import (
     ChatMessage,
     FunctionMessage,
     HumanMessage,
+    HumanMessageChunk,
     RemoveMessage,
     SystemMessage,
     ToolMessage,
@@ -35,6 +36,7 @@ from tests.cases import each
 NOW = datetime(2024, 5, 1, 12, tzinfo=UTC)
 ADA = Scope("ada", run_id="r")
 CALL = {"name": "weather", "args": {"city": "Lyon"}, "id": "1"}
+OPENAI_CALL = {"id": "1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}
 IMAGE_BLOCK = {"type": "image", "url": "https://example.org/cat.png"}
 
@@ -48,6 +50,29 @@ def told(messages: object) -> list[tuple[str, str, str]]:
 
 
 # ── who speaks ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@each(
+    "message",
+    [
+        "I like tea.",
+        {"role": "user", "content": "I like tea."},
+        {"role": "human", "content": "I like tea."},
+        {"type": "human", "content": "I like tea."},
+        {"content": "I like tea."},
+        HumanMessage("I like tea."),
+        HumanMessageChunk(content="I like tea."),
+        HumanMessage([{"type": "text", "text": "I like tea."}]),
+        ChatMessage(content="I like tea.", role="user"),
+        {"role": "user", "content": ["I like tea."]},
+        {"role": "user", "content": [{"type": "input_text", "text": "I like tea."}]},
+        {"role": "user", "content": {"type": "text", "text": "I like tea."}},
+        "  I like tea.\n",
+    ],
+)
+def test_messages_one_statement_of_the_user_in_every_form(message: object) -> None:
+    expected = Turn("user", "I like tea.", "user", NOW)
+    assert turns(message) == turns([message]) == turns((message,)) == [expected]
 
 
 @each(
@@ -99,6 +124,54 @@ def test_messages_a_conversation_keeps_its_order() -> None:
 
 
 # ── messages without words ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+RAW = '{"city":  "里昂"}'  # as a model wrote it
+FUNCTION = {"name": "weather", "arguments": RAW}
+BROKEN = '{"city": "Ly'
+
+
+@each(("call", "arguments"), [
+        (AIMessage("", tool_calls=[CALL]), '{"city": "Lyon"}'),
+        (AIMessage([], tool_calls=[CALL]), '{"city": "Lyon"}'),
+        (AIMessage("", tool_calls=[{**CALL, "args": {}}]), "{}"),
+        (AIMessage("", invalid_tool_calls=[{**CALL, "args": BROKEN, "error": "no JSON"}]), BROKEN),
+        (AIMessage("", additional_kwargs={"tool_calls": [OPENAI_CALL]}), "{}"),
+        (AIMessage("", additional_kwargs={"function_call": FUNCTION}), RAW),
+        (AIMessage([{"type": "tool_use", "id": "1", "name": "weather", "input": {"city": "Lyon"}}]), '{"city": "Lyon"}'),
+        (AIMessage(content_blocks=[{"type": "tool_call", **CALL}]), '{"city": "Lyon"}'),  # type: ignore[list-item]
+        (AIMessageChunk(content="", tool_call_chunks=[{"name": "weather", "args": BROKEN, "id": "1", "index": 0}]), None),
+        ({"role": "assistant", "content": None, "tool_calls": [OPENAI_CALL]}, "{}"),
+        ({"role": "assistant", "tool_calls": [{**OPENAI_CALL, "function": FUNCTION}]}, RAW),
+        ({"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "weather", "arguments": BROKEN}}]}, BROKEN),
+        ({"role": "assistant", "content": "", "tool_calls": [CALL]}, '{"city": "Lyon"}'),
+        ({"role": "assistant", "content": None, "function_call": FUNCTION}, RAW),
+        ({"role": "assistant", "content": [{"type": "function_call", "call_id": "1", "id": "x", **FUNCTION}]}, RAW),
+        (AIMessage("", tool_calls=[CALL]).model_dump(), '{"city": "Lyon"}'),
+    ])  # fmt: skip
+def test_messages_a_tool_call_without_words_is_a_turn_with_the_call_as_it_was_written(
+    call: Any, arguments: str | None
+) -> None:
+    said = turns([HumanMessage("Weather?"), call, ToolMessage("Sunny", tool_call_id="1"), AIMessage("It is sunny.")])
+    assert [turn.text for turn in said] == ["Weather?", "", "Sunny", "It is sunny."]
+    assert {turn.notes for turn in said} == {()}
+    (called,) = said[1].calls
+    assert called.name == "weather" and called.id in {"1", ""} and called.arguments == (arguments or called.arguments)
+    assert [turn.answers for turn in said] == ["", "", "1", ""]
+    assert [turn.role for turn in turns(call)] == ["assistant"]
+
+
+def test_messages_words_and_several_calls_stand_in_one_turn_each_call_once() -> None:
+    parts = [
+        {"type": "reasoning", "reasoning": "hm"},
+        {"type": "text", "text": "Let me look."},
+        {"type": "tool_use", "id": "1", "name": "weather", "input": {}},
+        {"type": "server_tool_call", "id": "2", "name": "web_search", "args": {"q": "Lyon"}},
+    ]
+    (turn,) = turns(AIMessage(parts, tool_calls=[CALL]))  # type: ignore[arg-type]
+    assert turn.text == "Let me look."
+    assert [(call.id, call.arguments) for call in turn.calls] == [("1", '{"city": "Lyon"}'), ("2", '{"q": "Lyon"}')]
+    assert turn.notes == ("a part of type 'reasoning' in message 1 was not read",)
 
 
 def test_messages_a_result_says_what_it_answers_and_whether_that_failed() -> None:
@@ -161,6 +234,13 @@ def test_a_call_that_is_none_is_refused_by_the_number_of_its_message(calls: Any)
             turns(["x", spelled])
 
 
+def test_calls_count_for_the_length_of_a_message() -> None:
+    call = AIMessage("x" * 10, tool_calls=[{**CALL, "args": {"city": "里" * 30}}])
+    assert turns_of(call, scope=ADA, time=NOW, longest=Longest(message=100))
+    with pytest.raises(InvalidInputError, match=r"message 1, with its tool calls, has 59 letters, .* max_message"):
+        turns_of(call, scope=ADA, time=NOW, longest=Longest(message=58))
+
+
 @each("messages", ["", " \n", [], [""], ["", HumanMessage(" ")], {"role": "user", "content": []}, AIMessage("", tool_calls=[]),
      {"role": "user", "content": [{"type": "text", "text": ""}]}, {"role": "user", "content": [{"type": "text"}]},
      {"role": "user", "content": [{"type": "text", "text": None}]}, {"role": "user"},
@@ -197,6 +277,13 @@ def test_messages_images_that_were_described_are_words_in_their_place() -> None:
     (turn,) = turns_of(message, scope=ADA, time=NOW, descriptions=described)
     assert turn.text == "Look:\n[image: a red bicycle]\nnice"
     assert len(turn.notes) == 1
+
+
+@pytest.mark.parametrize("kind", ["input_audio", "file", "thinking", "reasoning", "tool_use", None])
+def test_messages_parts_that_are_not_read_are_named(kind: str | None) -> None:
+    (turn,) = turns({"role": "user", "content": ["words", {"type": kind, "data": "AA"}]})
+    assert turn.text == "words"
+    assert turn.notes == (f"a part of type {kind!r} in message 1 was not read",)
 
 
 # ── when ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -238,6 +325,11 @@ def test_messages_a_timestamp_in_milliseconds_is_refused_with_a_question(value: 
         turns({"role": "user", "content": "x", "timestamp": value})
 
 
+def test_a_messages_time_is_the_first_that_is_there() -> None:
+    (turn,) = turns({"role": "user", "content": "x", "timestamp": None, "create_time": 0})
+    assert turn.time == datetime(1970, 1, 1, tzinfo=UTC)
+
+
 @given(st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.datetimes(timezones=st.timezones()))
 def test_messages_any_value_is_a_time_in_utc_or_refused(value: object) -> None:
     try:
@@ -270,6 +362,12 @@ def test_a_message_that_names_its_owner_is_filed_for_nobody_else(form: Any) -> N
 
 
 # ── what is no message ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("messages", [None, 7, b"bytes", {"a", "b"}, iter(["x"]), object()])
+def test_messages_what_is_no_conversation_is_refused(messages: object) -> None:
+    with pytest.raises(InvalidInputError, match="messages must be a str, a message or a list"):
+        turns(messages)
 
 
 @each("message", [None, 7, b"x", ["nested"], object(), {}, {"name": "Ann"},

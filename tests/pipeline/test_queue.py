@@ -137,6 +137,13 @@ async def test_a_cancelled_add_lets_the_next_one_go_on(memory: Memory, model: Mo
     assert "Likes tea with Dee" not in texts(memory)
 
 
+def test_add_a_dry_run_holds_nobody_up(memory: Memory) -> None:
+    done = memory.add("Likes tea with Bob", **ANN)
+    assert done.trace_id is not None
+    memory.replay(done.trace_id)
+    assert not queue_of(memory.parts.database)._running
+
+
 # ── by themselves ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
 
 from langmem_adapter.maintenance.consolidate import Tidier
 from langmem_adapter.memory.memory import Memory
+from langmem_adapter.records.graph import SELF, Triple
 from langmem_adapter.records.results import EXPERIENCE, MESSAGE, PROCEDURAL, UNCLEAR, Decision
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.settings import Settings
@@ -126,3 +128,26 @@ def test_procedural_records_that_say_the_same_are_left_to_themselves(memory_type
         memory.add("Likes tea", infer=False, **ANN)
         assert len(tidied := Tidier(memory).pending(Scope(**ANN))) == 1
         assert Tidier(memory).tidy(tidied[0], Scope(**ANN)).changes == ()
+
+
+def test_procedural_an_agent_saves_what_only_records_say() -> None:
+    with opened("small") as memory:
+        for memory_type in TYPES:
+            keep(memory, "Likes tea", memory_type)
+        (save,) = memory.tools(tools=["save"], **ANN)
+        assert [save.invoke({"content": "Likes tea"}).split()[0] for _ in range(2)] == ["ADD", "Already"]
+
+
+def test_procedural_a_record_that_says_a_relation_is_no_rival_of_a_fact() -> None:
+    """What says another value of a relation that can have one only is shown first, but for records."""
+    told = (Triple(SELF, "lives_in", "Porto"),)
+    with opened("large", graph=True) as memory:
+        decision = Decision("ADD", None, "Lives in Porto", memory_type=MESSAGE, relations=told)
+        memory.parts.edit(lambda: Write((decision,), scope=Scope(**ANN))).run()
+        asked: Any = {"tokens": 1_000, "stated": [Triple(SELF, "resides in", "Braga")]}
+        hood = memory.parts.searcher.neighbours(["Xyzzy"], Scope(**ANN), **asked)
+        assert "Lives in Porto" not in {known.text for known in hood.known}
+        memory.parts.edit(lambda: Write((replace(decision, memory_type=None),), scope=Scope(**ANN))).run()
+        crowd(memory, "large")
+        hood = memory.parts.searcher.neighbours(["Xyzzy"], Scope(**ANN), **asked)
+        assert "Lives in Porto" in {known.text for known in hood.known}

@@ -78,6 +78,15 @@ def test_review_an_answer_that_is_none_is_asked_again_with_what_is_wrong(memory:
     assert len(texts(memory)) == 3
 
 
+def test_a_review_outlives_the_process_that_asked(tmp_path: Path) -> None:
+    saver = InMemorySaver()
+    with Memory(tmp_path / "m.db") as first:
+        waiting(first, saver)
+    with Memory(tmp_path / "m.db") as second:
+        second.build_pipeline(review=True, checkpointer=saver).invoke(Command(resume="accept"), THREAD)
+        assert len(texts(second)) == 3
+
+
 def test_review_what_changed_while_the_run_waited_is_compared_again(memory: Memory) -> None:
     graph, _ = waiting(memory, InMemorySaver())
     memory.add("I live in Rome.", user_id="a")

@@ -186,6 +186,13 @@ def test_timezone_a_prompts_today_and_dates_are_the_users_and_a_relation_of_toda
         assert relation.valid_from == datetime.fromisoformat(LATE)
 
 
+def test_timezone_valid_from_is_the_local_day_in_the_rules_graph() -> None:
+    with Memory(":memory:", graph=True) as memory:
+        (change,) = memory.add("I started at Acme yesterday.", user_id="u", timestamp=LATE).results
+        starts = change.relations[0].relation.valid_from
+        assert starts is not None and str(starts.date()) == "2026-06-11"
+
+
 def test_search_counts_last_night_from_the_day_of_its_timezone(memory: Memory) -> None:
     user = next(USERS)
     for text, at in (("Walked by the river.", "2026-06-11T00:20"), ("Walked to the castle.", "2026-06-10T23:40")):
@@ -204,6 +211,14 @@ def test_search_counts_last_night_from_the_day_of_its_timezone(memory: Memory) -
     for bound in ("2026-06-11", date(2026, 6, 11)):
         within = memory.search("walk", **asked, after=bound, timezone="Asia/Tokyo")
         assert [hit.text for hit in within] == ["Walked by the river."]
+
+
+def test_timezone_graph_backfill_counts_yesterday_from_the_day_of_who_spoke() -> None:
+    with Memory(":memory:", graph=True) as memory:
+        memory.add("I started at Acme yesterday.", user_id="u", timestamp=LATE, infer=False)
+        assert memory.graph.backfill(user_id="u").added == 1
+        (relation,) = memory.graph.relations(user_id="u", as_of=LATE)
+        assert str(relation.valid_from)[:10] == "2026-06-11"
 
 
 @pytest.mark.usefixtures("far_east")
@@ -281,3 +296,9 @@ def test_every_integration_takes_the_timezone_of_its_call_then_that_of_its_const
         recalling.invoke({"input": "Whom did I meet?"}, config)
         keeping.invoke({"input": "I met Cy."}, config)
         assert taken == both
+
+
+def test_background_writes_keep_the_timezone() -> None:
+    with Memory(":memory:") as memory, memory.background(after=0.01) as writer:
+        told = writer.add("I visited Rome today.", user_id="b", timezone="Pacific/Kiritimati").result(timeout=30)
+        assert str(datetime.now(ZoneInfo("Pacific/Kiritimati")).date()) in told.results[0].text

@@ -213,3 +213,18 @@ def test_timestamp_who_says_the_same_later_in_one_add_stands() -> None:
         memory.add(dated((2020, "Vivo en Madrid")), user_id="ann")
         memory.add(dated((2024, "Vivo en Roma"), (2026, "Vivo en Madrid")), user_id="ann")
         assert years(memory, 2021, 2025, 2027) == [["Vivo en Madrid"], ["Vivo en Roma"], ["Vivo en Madrid"]]
+
+
+@pytest.mark.parametrize(("event", "kept"), [("UPDATE", "Lyon"), ("DELETE", None)])
+def test_timestamp_what_was_changed_once_more_on_the_same_day_was_never_said(
+    monkeypatch: pytest.MonkeyPatch, event: str, kept: str | None
+) -> None:
+    monkeypatch.setattr("langmem_adapter.pipeline.decide.AT_ONCE", 1)
+    with Memory(":memory:", model=swapping({"Roma": "UPDATE", "Lyon": event}), embeddings="hash") as memory:
+        home = str(memory.add(dated((2020, "Madrid")), user_id="ann").results[0].id)
+        changes = memory.add(dated((2022, "Roma"), (2022, "Lyon")), user_id="ann").results
+        assert [(change.event, change.text) for change in changes[:2]] == [
+            ("NONE", "Roma"),
+            (event, kept or "Madrid"),
+        ]
+        assert [revision.new_text for revision in memory.history(home)] == ["Madrid", kept]

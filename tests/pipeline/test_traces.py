@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import logging
+from itertools import count
 from math import fsum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from sqlalchemy import update
 
-from langmem_adapter.errors import InvalidInputError, MemoryNotFoundError, ModelReplyError, ScopeError
+from langmem_adapter.errors import InvalidInputError, MemoryNotFoundError, ModelError, ModelReplyError, ScopeError
 from langmem_adapter.memory.memory import Memory
+from langmem_adapter.pipeline import parse
+from langmem_adapter.pipeline.run import RETRIES
+from langmem_adapter.records.results import AddResult
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.settings import Settings
 from langmem_adapter.storage import tables, traces
@@ -55,6 +60,22 @@ def test_trace_the_cost_is_told_with_every_result(memory: Memory) -> None:
     assert second.usage.input_tokens > 0 and second.usage.output_tokens > 0
     assert list(second.usage.milliseconds) == ["parse", "extract", "retrieve", "decide", "apply"]
     assert second.usage.calls == ()
+
+
+def test_trace_the_time_of_parse_is_that_of_reading_the_messages_wherever_they_are_read(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hour = count(step=3_600)
+    monkeypatch.setattr(parse, "perf_counter", lambda: next(hour))
+    one, other = memory.add_many([{"messages": "I live in Rome.", "user_id": "a"}, {"messages": "Hi.", "user_id": "a"}])
+    assert isinstance(one, AddResult) and isinstance(other, AddResult)
+    assert one.usage.milliseconds["parse"] // 3_600_000 == 2
+
+
+def test_a_trace_is_kept_even_where_nothing_was_found(tmp_path: Path) -> None:
+    with Memory(tmp_path / "m.db") as memory:
+        result = memory.add("Hello there!", user_id="a")
+        assert memory.trace(str(result.trace_id)).facts == ()
 
 
 def test_trace_id_of_another_tenant_is_not_found(memory: Memory) -> None:
@@ -137,6 +158,20 @@ async def test_a_trace_without_turns_is_not_replayed(memory: Memory) -> None:
         await memory.areplay(trace_id)
 
 
+async def test_a_replay_of_many_kinds_of_turns_works_async(tmp_path: Path) -> None:
+    said: list[Any] = [
+        {"role": "system", "content": "be kind"},
+        {"role": "user", "content": "I like tea.", "name": "Ann"},
+        {"role": "tool", "content": "42", "tool_call_id": "1"},
+        {"role": "assistant", "content": "Noted."},
+    ]
+    async with Memory(tmp_path / "m.db") as memory:
+        result = await memory.aadd(said, user_id="a")
+        again = await memory.areplay(str(result.trace_id))
+        assert [change.event for change in again.results] == ["NONE"]
+        assert (await memory.atrace(str(result.trace_id))).turns[1].actor == "Ann"
+
+
 def test_trace_retention_is_a_setting(tmp_path: Path) -> None:
     with Memory(tmp_path / "m.db", settings=Settings(trace_days=0)) as memory:
         assert memory.add("I like tea.", user_id="a").trace_id is None
@@ -145,6 +180,14 @@ def test_trace_retention_is_a_setting(tmp_path: Path) -> None:
         memory.add("I like go.", user_id="a")
         with pytest.raises(MemoryNotFoundError):
             memory.trace(str(old.trace_id))
+
+
+def test_a_reset_removes_traces_as_well(tmp_path: Path) -> None:
+    with Memory(tmp_path / "m.db") as memory:
+        result = memory.add("I like tea.", user_id="a")
+        memory.reset()
+        with pytest.raises(MemoryNotFoundError):
+            memory.trace(str(result.trace_id))
 
 
 def test_trace_no_text_of_a_memory_is_logged_at_info(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -165,3 +208,42 @@ def test_trace_progress_can_be_streamed(memory: Memory) -> None:
     assert [step["stage"] for step in told] == ["parse", "extract", "retrieve", "decide", "apply"]
     assert told[1]["facts"] == 1
     assert told[4]["changes"] == 1
+
+
+class LimitError(Exception):
+    """As the clients of model vendors raise it."""
+
+    def __init__(self, status_code: int) -> None:
+        super().__init__(f"HTTP {status_code}")
+        self.status_code = status_code
+
+
+@pytest.mark.parametrize("error", [LimitError(429), LimitError(503), ConnectionError("reset"), TimeoutError()])
+def test_trace_a_passing_failure_of_the_model_is_tried_again(tmp_path: Path, error: Exception) -> None:
+    model = ScriptedChatModel(replies=[error, FACTS])
+    with Memory(tmp_path / "m.db", model=model) as memory:
+        assert memory.add("I live in Rome.", user_id="a").results[0].text == "Lives in Rome"
+    assert len(model.calls) == 2
+
+
+@pytest.mark.parametrize(("error", "calls"), [(LimitError(500), 3), (LimitError(401), 1), (ValueError("bad"), 1)])
+def test_trace_a_lasting_failure_reaches_the_caller_and_nothing_is_written(
+    tmp_path: Path, error: Exception, calls: int
+) -> None:
+    model = ScriptedChatModel(replies=[error] * 5)
+    with Memory(tmp_path / "m.db", model=model) as memory:
+        with pytest.raises(ModelError) as caught:
+            memory.add("I live in Rome.", user_id="a")
+        assert caught.value.__cause__ is error
+        assert memory.stats().changes == 0
+    assert len(model.calls) == calls
+
+
+def test_trace_our_own_refusals_are_never_tried_again() -> None:
+    assert callable(RETRIES.retry_on) and not RETRIES.retry_on(ModelReplyError("bad"))
+
+
+def test_the_state_of_a_trace_is_plain_json(memory: Memory) -> None:
+    result = memory.add("I live in Rome.", user_id="a")
+    state = memory.trace(str(result.trace_id)).state
+    assert json.loads(json.dumps(state)) == state

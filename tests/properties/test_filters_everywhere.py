@@ -17,14 +17,15 @@ from langchain_qdrant import QdrantVectorStore
 from qdrant_client import QdrantClient, models
 
 from langmem_adapter.embedding.models import HashEmbeddings
+from langmem_adapter.filters import TIMES
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.results import Decision
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.storage.write import Write
-from tests.filter_language import FIELD_TEXTS, KEYS, MEMORY_FILTERS, SAMPLES, START, dollars, holds
+from tests.filter_language import FIELD_TEXTS, FIELD_TIMES, KEYS, MEMORY_FILTERS, SAMPLES, START, dollars, holds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from langchain_core.vectorstores import VectorStore
 
@@ -174,6 +175,25 @@ def test_pages_and_short_lists_are_cut_from_what_the_filter_leaves(
     hits = memory.search("red cat", user_id="alice", filters=dollars(wanted), k=size)
     assert len(hits) == min(size, len(expected))
     assert {hit.id for hit in hits} <= {item.id for item in expected}
+
+
+@pytest.mark.parametrize("place", [EVERYWHERE[0], EVERYWHERE[3]])
+def test_each_condition_on_a_field_holds_where_it_should(places: Places, place: str) -> None:
+    kept = _all(places)
+    operands = {**FIELD_TEXTS, **dict.fromkeys(TIMES, FIELD_TIMES), "id": (kept[0].id, kept[0].id.upper())}
+    for name, some in operands.items():
+        for wanted in _single(name, some):
+            expected = [item for item in kept if holds(wanted, _values(item))]
+            assert [*places[place].get_all(user_id="alice", filters=wanted, k=1000)] == expected, wanted
+
+
+def _single(name: str, operands: Sequence[Any]) -> Iterator[dict[str, Any]]:
+    for operator in ("eq", "ne", "gt", "gte", "lt", "lte"):
+        yield from ({name: {operator: operand}} for operand in operands)
+    for operator in ("in", "nin"):
+        yield from ({name: {operator: list(operands[:size])}} for size in (0, 1, 2))
+        yield {name: {operator: [operands[0], None]}}
+    yield from ({name: None}, {name: "*"}, {name: {"ne": None}}, {name: {"exists": False}})
 
 
 def test_the_memories_put_the_filters_to_the_test(places: Places) -> None:

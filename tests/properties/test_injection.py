@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import uuid
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from langmem_adapter.errors import FilterError, MemoryNotFoundError, ScopeError
+from langmem_adapter.errors import FilterError, InvalidInputError, LangmemAdapterError, MemoryNotFoundError, ScopeError
 from langmem_adapter.memory.memory import Memory
 from tests.cases import each
 
@@ -94,6 +95,37 @@ def test_a_key_that_begins_like_an_operator_is_refused_unless_it_is_reached_by_a
         assert found(keyed, {f"metadata.{key}": 1}) == set()
 
 
+@each(
+    "filters",
+    [
+        {1: 1},
+        {None: 1},
+        {("a",): 1},
+        {b"a": 1},
+        {"a": {"regex": "x", "eq": 1}},
+        {"a": {"$regex": "x"}},
+        {"a": {"$where": "1"}},
+        {"a": {"$eq; DROP TABLE": 1}},
+        {"a": math.nan},
+        {"a": {"gt": math.nan}},
+        {"a\x00b": 1},
+        {"a": "\x00"},
+        {"a": "\ud800"},
+        {"a": Ellipsis},
+        {"a": print},
+        {"created_at": "now()"},
+        {"created_at": {"gt": "2024-01-01'; --"}},
+        "1=1",
+        [("a", 1)],
+    ],
+)
+def test_what_is_no_filter_is_an_error_before_anything_is_read(memory: Memory, filters: Any) -> None:
+    with pytest.raises(FilterError):
+        memory.search("fact", user_id="keys", filters=filters)
+    with pytest.raises(FilterError):
+        memory.get_all(user_id="keys", filters=filters)
+
+
 def test_values_of_unlike_types_are_never_equal(memory: Memory) -> None:
     values: list[Any] = [True, 1, "1", None, [1], {"a": 1}, 10**30, "true", 0, False, "", [], {}, -1.5]
     user = uuid.uuid4().hex
@@ -106,6 +138,19 @@ def test_values_of_unlike_types_are_never_equal(memory: Memory) -> None:
     assert found(memory, {"v": {"eq": 1.0}}, user) == {"fact 1", "fact 4"}
     assert found(memory, {"v": {"gt": 10**400}}, user) == set()
     assert found(memory, {"v": {"lt": float("inf")}}, user) == {"fact 1", "fact 6", "fact 8", "fact 13"}
+
+
+@each("k", ["1", "1; DROP TABLE memories", 0, -1, 10**9, 1.0, None, True])
+def test_a_number_of_results_is_a_number(memory: Memory, k: Any) -> None:
+    for read in (memory.get_all, lambda **how: memory.search("fact", **how)):
+        with pytest.raises(InvalidInputError, match="k must be"):
+            read(user_id="keys", k=k)
+
+
+@each("after", ["' OR 1=1 --", "0", "", "W10=", "eyJhIjoxfQ==", "WyIyMDI0IiwgMV0="])
+def test_a_cursor_is_one_of_ours(memory: Memory, after: str) -> None:
+    with pytest.raises(InvalidInputError, match="cursor"):
+        memory.get_all(user_id="keys", after=after)
 
 
 # ── queries ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -133,6 +178,12 @@ def test_a_query_is_just_text(memory: Memory) -> None:
             assert "Likes green tea" in {hit.text for hit in hits}
     plain = [hit.text for hit in memory.search("green tea", user_id=user)]
     assert [hit.text for hit in memory.search('"green" AND (tea)', user_id=user)] == plain
+
+
+@each("query", ["a\x00b", "\ud800", "", "  ", None, 3, ["tea"]])
+def test_a_query_that_is_no_text_is_refused(memory: Memory, query: Any) -> None:
+    with pytest.raises(InvalidInputError):
+        memory.search(query, user_id="keys")
 
 
 # ── whose memory it is ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -268,3 +319,21 @@ def test_metadata_that_means_something_elsewhere_is_data_here(memory: Memory) ->
     assert item.metadata == given
     assert item.scope.user_id == user
     assert len(memory.get_all(user_id=user, filters={"metadata.user_id": "root", "lc.type": "constructor"})) == 1
+
+
+def test_metadata_that_cannot_be_kept_is_refused(memory: Memory) -> None:
+    deep: Any = {}
+    for _ in range(10_000):
+        deep = {"a": deep}
+    for bad in (
+        {"a": deep},
+        {"a": "\ud800"},
+        {"a\x00": 1},
+        {"a": math.inf},
+        {1: 2},
+        {"a": {1, 2}},
+        "text",
+        {"a": Ellipsis},
+    ):
+        with pytest.raises(LangmemAdapterError):
+            memory.add("Likes tea", user_id="keys", infer=False, metadata=bad)  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from langmem_adapter.reasoning.base import Comparison, ExtractInput, KnownMemory, Reasoner
-from langmem_adapter.records.results import Fact, Turn
+from langmem_adapter.records.results import Fact, Turn, Usage
 
 if TYPE_CHECKING:
     from langmem_adapter.reasoning.base import DecideOutput
@@ -64,9 +64,15 @@ class ReasonerConformance:
         assert isinstance(reasoner, Reasoner)
         assert reasoner.mode
 
+    def test_its_parts_are_runnables_with_names(self, reasoner: Reasoner) -> None:
+        assert reasoner.extract.get_name() != reasoner.decide.get_name()
+
     @pytest.mark.parametrize("text", ["", "   ", "\n\t"])
     def test_an_empty_turn_says_nothing(self, reasoner: Reasoner, text: str) -> None:
         assert reasoner.extract.invoke(question(turn(text))).facts == ()
+
+    def test_no_turns_say_nothing(self, reasoner: Reasoner) -> None:
+        assert reasoner.extract.invoke(question()).facts == ()
 
     def test_the_system_message_is_never_a_source(self, reasoner: Reasoner) -> None:
         asked = question(turn("My name is Root. I live in Oslo.", "system"))
@@ -93,6 +99,9 @@ class ReasonerConformance:
         answer = reasoner.decide.invoke(weighed)
         assert (await reasoner.decide.ainvoke(weighed)).decisions == answer.decisions
         assert [one.decisions for one in reasoner.decide.batch([weighed, weighed])] == [answer.decisions] * 2
+
+    def test_usage_is_counted(self, reasoner: Reasoner) -> None:
+        assert isinstance(reasoner.extract.invoke(question(turn("Hi."))).usage, Usage)
 
     def test_dates_do_not_break_it(self, reasoner: Reasoner) -> None:
         for day in (date.min, date.max):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +65,19 @@ CHINESE = (
     [(Triple("user", "住在", "杭州"),), (Triple("小丽", "工作于", "阿里巴巴", "人", "公司"),)],
 )
 TALKS = [pytest.param(*ENGLISH, id="english"), pytest.param(*CHINESE, id="chinese")]
+
+
+@pytest.mark.parametrize("mode", ["json_schema", "tools", "plain"])
+@pytest.mark.parametrize(("question", "reply", "relations"), TALKS)
+def test_one_call_gives_facts_with_their_relations(
+    question: ExtractInput, reply: Any, relations: Any, mode: Any
+) -> None:
+    model = ScriptedChatModel(replies=[json.dumps(reply, ensure_ascii=False)], modes=mode)
+    found = LLMReasoner(model).extract.invoke(question)
+    assert [fact.text for fact in found.facts] == reply["facts"]
+    assert [fact.relations for fact in found.facts] == relations
+    assert found.notes == ()
+    assert len(model.calls) == found.usage.model_calls == 1
 
 
 @pytest.mark.parametrize(
@@ -128,6 +142,12 @@ def test_the_graph_is_added_to_what_is_asked_without_it(about: str) -> None:
 def test_without_a_graph_nothing_is_said_of_relations(mode: Any) -> None:
     messages, options = asked(asking("Hi", graph=None), mode)
     assert not any(word in str(part) for part in (*messages, options) for word in ("graph", "relation", "entit"))
+
+
+def test_without_a_graph_relations_are_no_matter() -> None:
+    model = ScriptedChatModel(replies=['{"facts": ["Likes tea"], "relations": 7}'])
+    (fact,) = LLMReasoner(model).extract.invoke(asking("Hi", graph=None)).facts
+    assert fact.relations == ()
 
 
 def test_own_instructions_stay_alone_and_the_graph_follows_the_data() -> None:
@@ -234,3 +254,13 @@ def test_graph_i_is_whom_the_facts_are_about(about: str, name: str) -> None:
     for said in ("I", "me", "我", name, f"the {name}", name.upper()):
         (fact,) = found_in(asking("x", about=about), ["Likes tea"], relation(said, "likes", "tea", 0)).facts
         assert fact.relations[0].source == name
+
+
+def test_graph_nobody_spoke_so_nobody_is_asked() -> None:
+    question = replace(asking("x"), about="assistant")
+    assert LLMReasoner(ScriptedChatModel()).extract.invoke(question) == Extraction(())
+
+
+def test_a_record_has_no_relations() -> None:
+    (fact,) = LLMReasoner(ScriptedChatModel(replies=["1. Opened the page"])).record.invoke(asking("x")).facts
+    assert (fact.verbatim, fact.relations) == (True, ())

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from langchain_core.tracers.base import BaseTracer
 
 from langmem_adapter.errors import InvalidInputError, ModelReplyError, ModelUnreachableError
-from langmem_adapter.reasoning.base import Comparison, DecideOutput, ExtractInput, KnownMemory
+from langmem_adapter.reasoning.base import Comparison, DecideOutput, ExtractInput, KnownMemory, Reasoner
 from langmem_adapter.reasoning.llm import LLMReasoner
 from langmem_adapter.records.results import Fact, Turn, Usage
 from langmem_adapter.testing import ScriptedChatModel
@@ -52,6 +54,22 @@ def data_of(messages: list[BaseMessage]) -> Any:
 
 
 # ── extraction ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("said", "facts"),
+    [
+        ("Hi, my name is John. I am a software engineer.", ["Name is John", "Is a software engineer"]),
+        ("你好，我叫张三。我是一名软件工程师。", ["名字是张三", "是一名软件工程师"]),
+        ("Hi.", []),
+        ("树上有树枝。", []),
+    ],
+)
+def test_extract_facts_come_in_order_and_in_the_language_of_the_talk(said: str, facts: list[str]) -> None:
+    _, reasoner = reasoner_for(facts_reply(*facts))
+    found = reasoner.extract.invoke(asking(turn("user", said)))
+    assert [fact.text for fact in found.facts] == facts
+    assert all((fact.turn, fact.context, fact.verbatim) == (0, said, False) for fact in found.facts)
 
 
 TALK = (
@@ -136,6 +154,18 @@ def test_extract_who_says_the_words_of_an_example_is_believed() -> None:
     _, reasoner = reasoner_for(facts_reply("Moved to Udine with Mirelle"))
     (fact,) = reasoner.extract.invoke(asking(turn("user", "I moved with Mirelle to Udine."))).facts
     assert fact.text == "Moved to Udine with Mirelle"
+
+
+def test_extract_the_context_is_cut() -> None:
+    _, reasoner = reasoner_for(facts_reply("Likes tea"))
+    (fact,) = reasoner.extract.invoke(asking(turn("user", "tea " * 1000))).facts
+    assert len(fact.context) == 500
+
+
+def test_extract_equal_facts_are_one() -> None:
+    _, reasoner = reasoner_for(facts_reply("Likes tea", "likes  tea.", "Has a dog"))
+    found = reasoner.extract.invoke(asking(turn("user", "I like tea")))
+    assert [fact.text for fact in found.facts] == ["Likes tea", "Has a dog"]
 
 
 @pytest.mark.parametrize("about", ["user", "assistant"])
@@ -244,6 +274,12 @@ def test_something_that_is_no_chat_model_is_refused() -> None:
         LLMReasoner("gpt-5-mini")  # type: ignore[arg-type]
 
 
+def test_extract_it_is_a_reasoner_and_shows_the_models_name() -> None:
+    assert isinstance(reasoner_for()[1], Reasoner)
+    assert LLMReasoner(ScriptedChatModel(model_name="small-1")).mode == "small-1"
+    assert LLMReasoner(FakeListChatModel(responses=["x"])).mode == "FakeListChatModel"
+
+
 # ── decision ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -263,6 +299,33 @@ def outcomes(answer: DecideOutput) -> list[tuple[int, str, int | None, str]]:
 
 PIZZA = "Really likes cheese pizza"
 DECISIONS = {
+    "add": (
+        comparing(["Name is John"], ["Is a software engineer"]),
+        memory(("0", "Is a software engineer", "NONE"), ("1", "Name is John", "ADD")),
+        [(0, "ADD", None, "Name is John")],
+    ),
+    "update with two facts": (
+        comparing(
+            ["Loves chicken pizza", "Likes to play cricket with friends"],
+            [PIZZA, "Is a software engineer", "Likes to play cricket"],
+        ),
+        memory(
+            ("0", "Loves cheese and chicken pizza", "UPDATE"),
+            ("1", "Is a software engineer", "NONE"),
+            ("2", "Likes to play cricket with friends", "UPDATE"),
+        ),
+        [(0, "UPDATE", 0, "Loves cheese and chicken pizza"), (1, "UPDATE", 2, "Likes to play cricket with friends")],
+    ),
+    "delete": (
+        comparing(["Dislikes cheese pizza"], ["Name is John", "Loves cheese pizza"]),
+        memory(("0", "Name is John", "NONE"), ("1", "Loves cheese pizza", "DELETE")),
+        [(0, "DELETE", 1, "Dislikes cheese pizza"), (0, "ADD", None, "Dislikes cheese pizza")],
+    ),
+    "none": (
+        comparing(["Name is John"], ["Name is John", "Loves cheese pizza"]),
+        memory(("0", "Name is John", "NONE"), ("1", "Loves cheese pizza", "NONE")),
+        [(0, "NONE", 0, "Name is John")],
+    ),
     "contradicted and replaced": (
         comparing(["Moved from Graz to Linz"], ["Lives in Graz"]),
         memory(("1", "Lives in Linz", "ADD", 0), ("0", "Lives in Graz", "DELETE", 0)),
@@ -522,6 +585,49 @@ def test_decide_whatever_a_model_says_every_fact_has_an_outcome_and_no_memory_tw
 # ── as Runnables ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+async def test_async_gives_the_same() -> None:
+    comparison, reply, expected = DECISIONS["update with two facts"]
+    _, reasoner = reasoner_for(facts_reply("Likes tea"), reply)
+    assert (await reasoner.extract.ainvoke(asking(turn("user", "tea")))).facts[0].text == "Likes tea"
+    assert outcomes(await reasoner.decide.ainvoke(comparison)) == expected
+
+
+def test_a_batch_keeps_its_order() -> None:
+    def answer(messages: list[BaseMessage]) -> str:
+        return facts_reply(data_of(messages)["conversation"][0]["text"])
+
+    model = ScriptedChatModel(replies=[answer] * 8)
+    questions = [asking(turn("user", f"Fact {number}")) for number in range(8)]
+    found = LLMReasoner(model).extract.batch(questions)
+    assert [each.facts[0].text for each in found] == [f"Fact {number}" for number in range(8)]
+
+
+def test_many_threads_find_the_way_of_asking_together() -> None:
+    refused = 0
+
+    class NoSchema(ScriptedChatModel):
+        def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Any:
+            nonlocal refused
+            if "response_format" in kwargs:
+                refused += 1
+                raise RefusedError
+            return super()._generate(messages, stop, run_manager, **kwargs)
+
+    class RefusedError(Exception):
+        status_code = 400
+
+        def __str__(self) -> str:
+            return "unknown parameter: response_format"
+
+    model = NoSchema(replies=[facts_reply("Likes tea")] * 40, modes="json_schema")
+    reasoner = LLMReasoner(model)
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(reasoner.extract.invoke, [asking(turn("user", "I like tea"))] * 40))
+    assert all(each.facts[0].text == "Likes tea" for each in found)
+    assert refused <= 8
+    assert all("tools" in options for options in model.options)
+
+
 def test_an_error_of_the_model_is_the_cause_of_a_model_error() -> None:
     error = ConnectionError("the line is dead")
     model, reasoner = reasoner_for(*[error] * 3)
@@ -555,3 +661,12 @@ def test_a_trace_reads_like_the_work() -> None:
 
 def _names(run: Run) -> list[str]:
     return [run.name, *(name for child in run.child_runs for name in _names(child))]
+
+
+def test_tokens_of_the_repair_are_counted() -> None:
+    _, reasoner = reasoner_for("nothing", facts_reply("Likes tea"))
+    clean = reasoner_for(facts_reply("Likes tea"))[1].extract.invoke(asking(turn("user", "tea"))).usage
+    usage = reasoner.extract.invoke(asking(turn("user", "tea"))).usage
+    assert (clean.model_calls, usage.model_calls) == (1, 2)
+    assert usage.input_tokens > 2 * clean.input_tokens > 0
+    assert usage.output_tokens > clean.output_tokens > 0

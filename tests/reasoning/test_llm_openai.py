@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError, ModelError, ModelReplyError
-from langmem_adapter.reasoning.base import ExtractInput
+from langmem_adapter.reasoning.base import Comparison, ExtractInput, KnownMemory
 from langmem_adapter.reasoning.llm import resolve_model
-from langmem_adapter.records.results import Turn, Usage
+from langmem_adapter.records.results import Fact, Turn, Usage
 from langmem_adapter.settings import Settings
 from tests.openai_server import Failure, OpenAIServer
 
@@ -19,6 +19,7 @@ QUESTION = ExtractInput(
     "user",
     date(2026, 3, 4),
 )
+COMPARISON = Comparison((Fact("Loves green tea", 0),), (KnownMemory(0, "Loves tea"),))
 FACTS = {"facts": ["Loves tea", "Moved to Graz"]}
 
 
@@ -50,6 +51,15 @@ def test_model_every_way_of_asking_is_found_once_and_remembered(supports: tuple[
     assert [fact.text for fact in first.facts] == [fact.text for fact in second.facts] == FACTS["facts"]
     assert first.usage == Usage(1, 10, 5)
     assert reasoner.mode == "gpt-5-mini"
+
+
+def test_openai_is_asked_with_a_strict_schema() -> None:
+    with OpenAIServer([FACTS]) as server:
+        resolve_model("openai:gpt-5-mini", at(server)).extract.invoke(QUESTION)
+        asked = server.requests[0].body["response_format"]["json_schema"]
+    assert asked["strict"] is True
+    assert asked["schema"]["required"] == ["facts"]
+    assert asked["schema"]["additionalProperties"] is False
 
 
 def test_model_a_server_of_the_settings_gets_no_key_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,6 +149,41 @@ def test_model_a_refusal_is_an_error_without_a_second_call(reply: dict[str, Any]
         with pytest.raises(ModelReplyError, match="declined"):
             resolve_model("openai:gpt-5-mini", settings).extract.invoke(QUESTION)
         assert len(server.requests) == 1
+
+
+def test_model_a_decision_travels_through_the_real_client() -> None:
+    reply = {
+        "memory": [
+            {
+                "id": "0",
+                "text": "Loves green tea",
+                "event": "UPDATE",
+                "old_memory": "Loves tea",
+                "fact": 0,
+                "reason": "more",
+            }
+        ]
+    }
+    for supports in (("response_format",), ("tools",), ()):
+        with OpenAIServer([reply], supports=supports) as server:
+            (decision,) = resolve_model("openai:gpt-5-mini", at(server)).decide.invoke(COMPARISON).decisions
+        assert (decision.event, decision.number, decision.text, decision.reason) == (
+            "UPDATE",
+            0,
+            "Loves green tea",
+            "more",
+        )
+
+
+def test_model_streaming_callers_get_the_same_facts() -> None:
+    from langchain_openai import ChatOpenAI
+
+    from langmem_adapter.reasoning.llm import LLMReasoner
+
+    for supports in (("response_format",), ("tools",), ()):
+        with OpenAIServer([FACTS], supports=supports) as server:
+            model = ChatOpenAI(model="gpt-5-mini", base_url=server.url, api_key="none", streaming=True)  # type: ignore[arg-type]
+            assert len(LLMReasoner(model).extract.invoke(QUESTION).facts) == 2
 
 
 def test_model_a_missing_key_is_named() -> None:

@@ -11,7 +11,7 @@ from langchain_core.messages import HumanMessage
 
 from langmem_adapter.errors import InvalidInputError, ModelContextError, ModelTimeoutError
 from langmem_adapter.memory.memory import Memory
-from langmem_adapter.reasoning.llm import named_model
+from langmem_adapter.reasoning.llm import named_model, resolve_model
 from langmem_adapter.settings import Settings
 from langmem_adapter.testing import ScriptedChatModel
 from tests.cases import each
@@ -223,3 +223,7 @@ def test_vision_with_a_model_that_takes_no_images_keeps_the_text_with_a_note(sta
         result = remember(server, message, times=2, vision=True)
         assert "an image in message 1 was not looked at; the chat model takes no images" in result.notes
         assert sum("image_url" in json.dumps(request.body) for request in server.requests) == 1
+
+
+def test_resolve_model_of_a_caller_has_no_bounds() -> None:
+    assert resolve_model(ScriptedChatModel(replies=[]), Settings()).mode == "scripted"

@@ -74,6 +74,14 @@ def test_model_profile_in_the_small_profile_the_note_of_a_bad_reply_names_no_rep
         assert "could not be used: " in note and "repair" not in note
 
 
+def test_model_profile_in_the_small_profile_requests_to_forget_need_no_model() -> None:
+    model, memory = small()
+    with memory:
+        memory.add("I love hiking.", user_id="u")
+        result = memory.add("Please forget that I love hiking.", user_id="u")
+        assert [change.event for change in result.results] == ["DELETE"] and not texts(memory) and not model.calls
+
+
 FORGOTTEN = [
     (
         "At ten the dentist has an appointment for me.",

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 import pytest
+from langchain_core.messages import AIMessage
 
 from langmem_adapter.reasoning.base import Comparison, ExtractInput, KnownMemory, KnownNames
 from langmem_adapter.reasoning.llm import LLMReasoner
 from langmem_adapter.reasoning.prompts import TASKS, comparison_messages, extraction_messages, instructions
 from langmem_adapter.reasoning.replies import DecisionReply, FactsReply, GraphReply
+from langmem_adapter.reasoning.structured_output import read_reply
 from langmem_adapter.records.graph import Triple
 from langmem_adapter.records.results import FORGET, Fact, Turn
 from langmem_adapter.testing import ScriptedChatModel
@@ -54,6 +56,16 @@ def test_prompt_what_is_said_to_models_changes_on_purpose_alone(task: str) -> No
     """Models answer other prompts otherwise: whoever changes one puts the new hash here, and looks at what it does."""
     assert hashlib.sha256(instructions(task).encode()).hexdigest()[:12] == SNAPSHOTS[task]
     assert len(instructions(task)) / 4 <= CEILINGS[task]
+
+
+@pytest.mark.parametrize(("task", "data", "reply"), EXAMPLES)
+def test_prompt_every_example_has_the_form_that_we_ask_for(task: str, data: Any, reply: Any) -> None:
+    schema = SCHEMAS[task]
+    read = read_reply(AIMessage(json.dumps(reply)), schema)
+    items = schema.wire["properties"][schema.root]["items"]
+    for sent in reply[schema.root]:
+        assert [*sent] == items["required"]
+    assert len(getattr(read, schema.root)) == len(reply[schema.root])
 
 
 @pytest.mark.parametrize(("task", "data", "reply"), EXAMPLES)
@@ -115,3 +127,11 @@ def test_prompt_a_comparison_shows_speakers_dates_and_relations_where_there_are_
         "valid_to": None,
         "ended": False,
     }
+
+
+@pytest.mark.parametrize("day", range(7))
+def test_prompt_today_has_its_weekday(day: int) -> None:
+    names = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+    today = date(2026, 3, 2 + day)
+    shown = str(extraction_messages(ExtractInput((Turn("user", "Hi", "user", NOON),), "user", today))[1].content)
+    assert f'{{"today": "{today.isoformat()}", "weekday": "{names[day]}"' in shown

@@ -33,14 +33,20 @@ TEA, DOG = "Likes tea", "Has a dog"
 
 READ: list[tuple[str, str, list[str]]] = [
     ("clean", '{"facts": ["Likes tea", "Has a dog"]}', [TEA, DOG]),
+    ("none", '{"facts": []}', []),
     ("chinese", '{"facts": ["喜欢茶", "有一条狗"]}', ["喜欢茶", "有一条狗"]),
     ("fence", '```json\n{"facts": ["Likes tea"]}\n```', [TEA]),
+    ("fence without language", '```\n{"facts": ["Likes tea"]}\n```', [TEA]),
+    ("unclosed fence", '```json\n{"facts": ["Likes tea"]}', [TEA]),
     ("fence with prose", 'Sure, here you are:\n```json\n{"facts": ["Likes tea"]}\n```\nAnything else?', [TEA]),
     ("fence inside a fact", 'Here: {"facts": ["Writes ```code``` daily"]}', ["Writes ```code``` daily"]),
     ("think", '<think>The user {likes} tea.</think>{"facts": ["Likes tea"]}', [TEA]),
     ("think with a draft", '<think>{"facts": ["wrong"]}</think>\n{"facts": ["Likes tea"]}', [TEA]),
     ("think, opening tag in the template", 'maybe {"facts": ["wrong"]}\n</think>\n{"facts": ["Likes tea"]}', [TEA]),
+    ("thinking in capitals", '<Thinking>hm</Thinking> {"facts": ["Likes tea"]}', [TEA]),
     ("think tag inside a fact", 'So: {"facts": ["Asked what </think> means"]}', ["Asked what </think> means"]),
+    ("prose before", 'The facts are: {"facts": ["Likes tea"]}', [TEA]),
+    ("prose after", '{"facts": ["Likes tea"]} Hope that helps!', [TEA]),
     ("brackets in prose", 'I found [1] fact (see [the list]): {"facts": ["Likes tea"]}', [TEA]),
     ("trailing comma", '{"facts": ["Likes tea", "Has a dog",],}', [TEA, DOG]),
     ("comment signs in a fact", '{"facts": ["See http://x.y/*z*/, ok",]}', ["See http://x.y/*z*/, ok"]),
@@ -51,6 +57,7 @@ READ: list[tuple[str, str, list[str]]] = [
     ("list as a string", '{"facts": "[\\"Likes tea\\", \\"Has a dog\\"]"}', [TEA, DOG]),
     ("null", '{"facts": null}', []),
     ("key in capitals", '{"FACTS": ["Likes tea"]}', [TEA]),
+    ("more keys", '{"thoughts": "none", "facts": ["Likes tea"], "language": "en"}', [TEA]),
     ("objects", '{"facts": [{"fact": "Likes tea"}, {"text": "Has a dog", "kind": "pet"}]}', [TEA, DOG]),
     ("tool call as text", '{"name": "facts_found", "arguments": {"facts": ["Likes tea"]}}', [TEA]),
     ("said twice", '{"facts": ["Likes tea"]}\n{"facts": ["Likes tea"]}', [TEA]),
@@ -65,21 +72,34 @@ READ: list[tuple[str, str, list[str]]] = [
 
 REFUSED: list[tuple[str, str, str]] = [
     ("empty", "", "empty"),
+    ("blank", "  \n", "empty"),
     ("text under two names", '{"facts": [{"fact": "Likes tea", "text": "Has a dog"}]}', 'one "text"'),
     ("a broken comment", '{"facts": ["Likes tea"] /* a drink }', "broken or not complete"),
     ("bad JSON with more behind it", '{"facts": ["Likes tea",]} or {"facts": ["Has a dog"]}', "more follows"),
     ("prose", "I could not find anything.", 'the key "facts"'),
+    ("apology", "As a language model I cannot store memories.", 'the key "facts"'),
     ("no key", "{}", 'the key "facts"|empty'),
+    ("another object", '{"answer": 42}', 'the key "facts"'),
+    ("a number", "7", 'the key "facts"'),
+    ("null root", "null", 'the key "facts"'),
     ("cut in a string", '{"facts": ["Likes tea", "Has a d', "broken or not complete"),
     ("cut between facts", '{"facts": ["Likes tea",', "broken or not complete"),
+    ("cut with single quotes", "{'facts': ['Likes tea', 'Has a d", "broken or not complete"),
+    ("cut in a list of objects", '[{"facts": ["Likes tea"]}, {"facts": ["Has a d', "broken or not complete"),
+    ("cut in a list of python objects", "[{'facts': ['Likes tea']}, {'facts': ['Has a d", "broken or not complete"),
     ("cut in fenced lines", '{"fact": "Likes tea"}\n{"fact": "Has a', "broken or not complete"),
     ("missing comma", '{"facts": ["Likes tea" "Has a dog"]}', "broken or not complete"),
+    ("unquoted fact", '{"facts": [Likes tea]}', "broken or not complete"),
+    ("apostrophe in single quotes", "{'facts': ['She's fond of tea']}", "broken or not complete"),
     ("thoughts without end", '<think>Perhaps {"facts": ["Likes tea"]}', "thoughts"),
     ("two answers", '{"facts": ["Likes tea"]} or rather {"facts": ["Has a dog"]}', "several"),
     ("key twice", '{"facts": ["Likes tea"], "facts": ["Has a dog"]}', "twice"),
     ("key in two cases", '{"facts": ["Likes tea"], "Facts": ["Has a dog"]}', "case"),
     ("number as a fact", '{"facts": ["Likes tea", 7]}', 'one "text"'),
+    ("list as a fact", '{"facts": [["Likes tea"]]}', "must be a string"),
     ("number as list", '{"facts": 3}', "valid list"),
+    ("several lines as one", '{"facts": "- Likes tea\\n- Has a dog"}', "valid list"),
+    ("attributes", '{"facts": {"drink": "tea", "pet": "dog"}}', "valid list"),
     ("the schema itself", '{"type": "object", "properties": {"facts": {"type": "array"}}}', 'the key "facts"'),
     ("NUL", '{"facts": ["Likes \\u0000 tea"]}', "NUL"),
     ("lone surrogate", '{"facts": ["Likes \\ud83d tea"]}', "valid string"),
@@ -87,12 +107,33 @@ REFUSED: list[tuple[str, str, str]] = [
     ("a fact like a book", json.dumps({"facts": ["x" * 20_000]}), "at most 1000"),
     ("a megabyte", json.dumps({"facts": ["y" * 1_000_000]}), "500,000 are read|at most 10000"),
     ("two hundred thousand brackets", "[" * 210_000, "broken or not complete"),
+    ("brackets without end", "[x] " * 1000, 'the key "facts"'),
     ("nested deeply", "[" * 5000 + "]" * 5000, "broken or not complete"),
+    ("huge number", '{"facts": [' + "9" * 5000 + "]}", "broken or not complete"),
     ("not a number", '{"facts": [NaN]}', "broken or not complete|must be a string"),
     ("single quotes", "{'facts': ['Likes tea', 'Has a dog']}", "broken or not complete"),
+    ("single quotes, escaped", "{'facts': ['It\\'s \"tea\" time']}", "broken or not complete"),
+    ("mixed quotes", "{'facts': [\"She's fond of tea\"]}", "broken or not complete"),
+    ("python constants", "{'facts': ['Likes tea'], 'done': True, 'error': None}", "broken or not complete"),
+    ("bare keys", '{facts: ["Likes tea"]}', "broken or not complete"),
     ("encoded twice", json.dumps('{"facts": ["Likes tea"]}'), 'the key "facts"'),
+    ("encoded three times", json.dumps(json.dumps('{"facts": ["Likes tea"]}')), 'the key "facts"'),
+    ("one fact as a string", '{"facts": "Likes tea"}', "valid list"),
     ("list root", '["Likes tea", "Has a dog"]', 'the key "facts"'),
+    ("empty list root", "[]", 'the key "facts"'),
+    ("blank string", '{"facts": ""}', "valid list"),
+    ("key fact", '{"fact": ["Likes tea"]}', 'the key "facts"'),
+    ("key memories", '{"memories": ["Likes tea"]}', 'the key "facts"'),
+    ("key results", '{"results": ["Likes tea"]}', 'the key "facts"'),
+    ("one object", '{"facts": {"fact": "Likes tea"}}', "valid list"),
+    ("by kind", '{"facts": {"tastes": ["Likes tea"], "personal": ["Has a dog"], "work": []}}', "valid list"),
+    ("numbered", '{"facts": {"1": "Likes tea", "2": "Has a dog"}}', "valid list"),
+    ("one object per line", '{"fact": "Likes tea"}\n{"fact": "Has a dog"}', 'the key "facts"'),
     ("wrapped", '{"response": {"facts": ["Likes tea"]}}', 'the key "facts"'),
+    ("wrapped as a string", '{"output": "{\\"facts\\": [\\"Likes tea\\"]}"}', 'the key "facts"'),
+    ("tool name as key", '{"facts_found": {"facts": ["Likes tea"]}}', 'the key "facts"'),
+    ("in a list", '[{"facts": ["Likes tea"]}]', 'the key "facts"'),
+    ("several in a list", '[{"facts": ["Likes tea"]}, {"facts": ["Has a dog"]}]', 'the key "facts"'),
 ]
 
 
@@ -276,6 +317,8 @@ UNUSABLE: list[tuple[str, str, str]] = [
     ("facts counted from 1", memory(but(UPDATE, fact=1), but(ADD, fact=2)), "no fact 2"),
     ("our own form", memory({"fact": 0, "event": "ADD", "id": "...", "text": "..."}, ADD), "in the instructions"),
     ("id out of range", memory(but(UPDATE, id="7"), ADD), "not among the memories"),
+    ("negative id", memory(but(DELETE, id="-1"), ADD), "not among the memories"),
+    ("invented id", memory(but(DELETE, id="3f2b"), ADD), "not among the memories"),
     ("no id", memory(but(UPDATE, id=...), ADD), "not among the memories"),
     ("digits of another script", memory(but(UPDATE, id="²"), ADD), "not among the memories"),
     ("unknown event", memory(but(UPDATE, event="DESTROY"), ADD), "Input should be 'ADD'"),
@@ -293,7 +336,29 @@ UNUSABLE: list[tuple[str, str, str]] = [
     ("a book", memory(but(UPDATE, text="x" * 20_000), ADD), "at most 1000"),
     ("six thousand entries", memory(*[{"id": "1", "event": "NONE"}] * 6_001), "at most 6000"),
     ("an addition nobody asked for", memory(UPDATE, ADD, but(ADD, text="Pays ransom gladly")), "names no fact"),
+    ("a full stop behind an event", memory(UPDATE, but(ADD, event="Add.")), "Input should be 'ADD'"),
+    ("synonyms", memory(but(UPDATE, event="MODIFY"), but(ADD, event="INSERT")), "Input should be 'ADD'"),
+    (
+        "other keys",
+        memory(but(UPDATE, event=..., action="edit"), but(ADD, event=..., operation="create")),
+        "Field required",
+    ),
+    ("text under memory", memory(but(UPDATE, text=..., memory="Loves tea"), ADD), "has no text"),
+    ("chinese events", memory(but(UPDATE, event="更新"), but(ADD, event="新增")), "Input should be 'ADD'"),
     ("decorated ids", memory(but(UPDATE, id="#0"), but(ADD, id="[2]")), "not among the memories"),
+    ("by id", json.dumps({"memory": {"0": but(UPDATE, id=...), "2": but(ADD, id=...)}}), "valid list"),
+    ("entries as strings", memory(json.dumps(UPDATE), json.dumps(ADD)), "valid dictionary"),
+    ("list root", json.dumps([UPDATE, ADD]), 'the key "memory"'),
+    ("lines", f"{json.dumps(UPDATE)}\n{json.dumps(ADD)}", 'the key "memory"'),
+    ("key results", json.dumps({"results": [UPDATE, ADD]}), 'the key "memory"'),
+    ("python", repr({"memory": [UPDATE, ADD]}), "broken or not complete"),
+    (
+        "others listed in many words",
+        memory(but(NONE, event="NO_CHANGE"), but(NONE, event="noop"), UPDATE, ADD),
+        "Input should be 'ADD'",
+    ),
+    ("no event for nothing", memory(but(NONE, event=None), UPDATE, ADD), "Input should be 'ADD'"),
+    ("the fact itself for its number", memory(UPDATE, but(ADD, text=..., fact="Has a cat")), "has no text"),
 ]
 
 
@@ -347,3 +412,10 @@ def test_model_a_cut_reply_never_loses_a_fact_silently(facts: list[str], data: s
     cut = whole[: data.draw(st.integers(0, len(whole) - 1))]
     with pytest.raises(UnusableReplyError):
         read_reply(AIMessage(cut), FactsReply)
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=40), max_size=6))
+def test_model_prose_and_fences_around_do_not_change_the_facts(facts: list[str]) -> None:
+    wanted = [fact.strip() for fact in facts if fact.strip()]
+    reply = f"Here you are:\n```json\n{json.dumps({'facts': facts}, ensure_ascii=False)}\n```\nDone."
+    assert [item.text for item in read_reply(AIMessage(reply), FactsReply).facts if item.text] == wanted

@@ -17,6 +17,7 @@ from sqlalchemy import select
 
 from langmem_adapter import Memory, Settings
 from langmem_adapter.embedding.models import HashEmbeddings
+from langmem_adapter.maintenance.reindex import reindex
 from langmem_adapter.storage.tables import meta
 from langmem_adapter.testing import CountingEmbeddings
 
@@ -140,6 +141,18 @@ def test_all_processes_go_by_the_scale_that_was_kept_first(tmp_path: Path) -> No
         assert hit.explanation.meaning == pytest.approx(
             (cosine - kept["unrelated"]) / (1 - kept["unrelated"]), abs=1e-5
         )
+
+
+def test_another_model_is_measured_anew(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    for share in (0.8, 0.3):
+        embeddings = CountingEmbeddings(Shifted(HashEmbeddings(64), share))
+        reindex(path, embeddings)
+        with Memory(path, embeddings=embeddings) as memory:
+            memory.add("I live in Lyon.", user_id="alice")
+            memory.search("Where do I live?", user_id="alice")
+            measured = {round(row["unrelated"], 1) for row in rows(memory)}
+    assert measured == {0.8, 0.3}
 
 
 class Failing(Elsewhere):

@@ -191,6 +191,19 @@ def test_who_has_it_open_follows_with_the_next_search_and_the_next_write(lasting
             assert kept_words(old) == right_words(old, "german")
 
 
+def test_opening_it_again_in_its_language_writes_nothing(lasting: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Memory(lasting, settings=tuned("german")) as memory:
+        told(memory, *FACTS)
+
+    def never(*_: object) -> int:
+        raise AssertionError("the words were written anew")
+
+    monkeypatch.setattr(lexical, "rebuild", never)
+    for language in ("german", "GERMAN", None):
+        with Memory(lasting, settings=tuned(language)) as memory:
+            assert found(memory, "Haus") == [FACTS[0]]
+
+
 def test_processes_that_disagree_leave_the_words_of_one_of_them(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     program = """

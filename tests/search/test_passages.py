@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -75,6 +76,14 @@ async def test_every_integration_keeps_max_tokens(memory: Memory) -> None:
     assert "- I like tea." in undated(listed).split("\n")
 
 
+def test_the_past_and_what_is_ranked_anew_have_the_same_budget(memory: Memory) -> None:
+    hows: list[dict[str, Any]] = [{"as_of": "2100-01-01"}, {"rerank": "mmr"}]
+    for how in hows:
+        hits = memory.search("deadline of the tax report", **ANN, max_tokens=100, **how)
+        assert DEADLINE in " ".join(hit.passage for hit in hits)
+        assert sum(tokens_in(hit.passage) for hit in hits) <= 100
+
+
 TOLD = "He told me, while it rained outside, that the bridge is closed until March."
 TRIP = f"I bought a drum. It was red. The shop sells guitars, too. Then we had lunch. I met cousin Paul. {TOLD} He was late."
 
@@ -127,6 +136,15 @@ def test_the_list_of_a_prompt_goes_by_the_count_it_was_given(memory: Memory) -> 
     assert letters([HumanMessage(listed["memories"])]) <= 300
 
 
+def test_budgets_are_counted_alike(memory: Memory) -> None:
+    said = ["预算是多少我不知道。" * 20 + f"第{number}个预算是{number}千元。" for number in range(30)]
+    memory.add(said, user_id="wu", infer=False)
+    found = memory.search("预算是多少？", user_id="wu", k=30, max_tokens=300)
+    listed = recall(memory, user_id="wu", k=30, threshold=0, max_tokens=300).invoke("预算是多少？")["memories"]
+    assert sum(tokens_in(hit.passage) for hit in found) <= 300
+    assert 150 < tokens_in(listed) <= 300
+
+
 @each("wrong", [0, -5, 0.5, float("nan"), float("inf"), True, "many"])
 def test_a_budget_of_a_prompt_is_a_number_of_tokens(memory: Memory, wrong: Any) -> None:
     for step in (recall, recall_node, MemoryMiddleware):
@@ -175,3 +193,22 @@ def test_a_passage_is_made_of_whole_sentences(said: list[str], most: int) -> Non
     shown = passage(" ".join(said), "Where do I live?", most)
     for part in shown.strip("… ").split(" … ") if shown else []:
         assert any(part == " ".join(said[first:last]) for first in range(len(said)) for last in range(len(said) + 1))
+
+
+_END = re.compile(r"(?<=[!\n。…])\s*|(?<!Dr)(?<=\.)\s")
+
+
+@each(
+    "said", ["a! ", "Yes. No. Ok. ", "ok.\n", "预算。", "Dr. Wu lives in Oslo! I never lived in Rome.\n", "1,2\n", "…"]
+)
+def test_a_long_text_of_short_sentences_is_read_in_whole_sentences(said: str) -> None:
+    answer = "The budget is nine."
+    text = f"{said * (50_000 // len(said))}\n{answer}\n{said * (40_000 // len(said))}"
+    sentences = {*_END.split(said.strip()), answer, ""}
+    for most in (20, 1_000, 15_000):
+        shown = passage(text, "What is the budget?", most)
+        assert answer in shown
+        assert tokens_in(shown) <= most
+        for part in shown.strip("… ").split(" … "):
+            assert part in text
+            assert {*map(str.strip, _END.split(part))} <= sentences

@@ -62,9 +62,19 @@ def test_more_meaning_and_more_words_never_rank_lower(rows: list[tuple[float, fl
                 assert place[one] < place[other] or meaning - less < 1e-5
 
 
+def test_equals_stand_by_age_the_older_first() -> None:
+    assert ranked([(0.5, 1.0)] * 4, 0.5, [1, 3, 7, 9]).pks.tolist() == [1, 3, 7, 9]
+
+
 @pytest.mark.parametrize(("weight", "order"), [(0.0, [2, 3, 1]), (1.0, [1, 3, 2]), (0.4, [3, 2, 1])])
 def test_ranking_words_weighs_words_against_meaning(weight: float, order: list[int]) -> None:
     assert ranked([(0.1, 4.0), (0.9, 0.0), (0.8, 3.5)], weight).pks.tolist() == order
+
+
+def test_a_lone_weak_hit_is_not_made_strong_by_its_neighbours_below_zero() -> None:
+    got = ranked([(-0.2, 0.0), (-0.5, 0.0)], 0.5)
+    assert got.scores.tolist() == [0.0, 0.0]
+    assert got.pks.tolist() == [1, 2]
 
 
 # ── what else speaks for a memory ─────────────────────────────────────────────────────────────────────────────────────

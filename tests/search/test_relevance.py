@@ -11,6 +11,7 @@ from langchain_core.documents import BaseDocumentCompressor
 from langchain_core.messages import HumanMessage
 
 from langmem_adapter import InvalidInputError, Memory
+from langmem_adapter.adapters.nodes import recall_node
 from langmem_adapter.records.escapes import DATA_ONLY
 from langmem_adapter.search.relevance import RELEVANT
 from tests.cases import undated
@@ -191,6 +192,13 @@ def test_no_filter_bound_or_budget_makes_a_memory_small(how: dict[str, Any]) -> 
         found = memory.search(FOREIGN[1], user_id="alice", threshold="auto", **how)
         assert found.abstained is not None and (found, found.abstained.reason) == ([], "below threshold")
         assert memory.search("Which soup had carrots?", user_id="alice", threshold="auto", **how)
+
+
+@pytest.mark.parametrize("most", [0, -1, "x", 1.5])
+def test_max_tokens_is_at_least_1_in_every_integration(memory: Memory, most: Any) -> None:
+    for call in (memory.recall, memory.tools, memory.as_retriever, partial(recall_node, memory)):
+        with pytest.raises(InvalidInputError, match="max_tokens"):
+            call(user_id="alice", max_tokens=most)
 
 
 def test_abstained_says_why_a_search_is_empty(memory: Memory) -> None:

@@ -142,6 +142,15 @@ def test_who_reads_later_waits_for_his_turn(tmp_path: Path, monkeypatch: pytest.
         assert caches.of(scope, database.version()) is second.result()
 
 
+def test_a_scope_that_appears_later_joins_the_searches_that_cover_it(tmp_path: Path) -> None:
+    with Memory(tmp_path / "m.db", settings=QUIET) as one, Memory(tmp_path / "m.db", settings=QUIET) as two:
+        one.add("I like tea.", user_id="a", infer=False)
+        assert len(one.search("tea", user_id="a")) == 1
+        two.add("I like green tea.", user_id="a", run_id="new", infer=False)
+        two.add("I like black tea.", user_id="ab", run_id="new", infer=False)
+        assert {hit.text for hit in one.search("tea", user_id="a")} == {"I like tea.", "I like green tea."}
+
+
 def test_another_tenants_texts_change_nobodys_ranking(tmp_path: Path) -> None:
     with Memory(tmp_path / "m.db", settings=QUIET) as memory:
         for text in ("Likes hiking in the Alps", "Works in Paris", "Hikes with Anna", "喜欢喝绿茶"):

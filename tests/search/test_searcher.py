@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from langmem_adapter.embedding.embedder import Embedder
 from langmem_adapter.embedding.models import HashEmbeddings
+from langmem_adapter.filters import parse_filter
 from langmem_adapter.index.indexer import Indexer, open_index
 from langmem_adapter.records.ranking import Ranking
 from langmem_adapter.records.results import Decision
@@ -101,6 +102,12 @@ FUTURE: Any = {"expires_at": datetime.now(UTC) + timedelta(days=1), "keep_expiry
 # ── searching ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def test_an_empty_database_has_no_hits_and_no_neighbours(desk: Desk) -> None:
+    assert desk.find("tea") == []
+    hood = around(desk, "Likes tea")
+    assert (hood.seen, hood.known, hood.shown, hood.equal) == (0, (), 0, ((),))
+
+
 def test_no_scope_is_too_small_to_be_found_in_a_crowd(desk: Desk) -> None:
     desk.put(*(f"Likes green tea number {n}" for n in range(300)), scope=BOB)
     desk.put("Owns a teapot")
@@ -114,6 +121,16 @@ def test_what_shares_words_is_found_however_many_are_nearer_in_meaning(desk: Des
     desk.put(*(f"zebr zebrx zebry {n % 7}" for n in range(100)))
     desk.put("Saw a zebra once in the great and wide plains of the far south, long after the rain was over")
     assert desk.find("zebra", k=1)[0].startswith("Saw a zebra")
+
+
+def test_search_sees_every_commit_before_it(desk: Desk) -> None:
+    other = Desk(desk.database)
+    (memory_id,) = other.put("Likes tea")
+    assert desk.find("tea") == ["Likes tea"]
+    other.change(memory_id, "Likes coffee")
+    assert desk.find("tea") == ["Likes coffee"]
+    other.delete(memory_id)
+    assert desk.find("tea") == []
 
 
 def test_a_memory_committed_between_pull_and_read_comes_with_the_next_search(desk: Desk) -> None:
@@ -143,6 +160,15 @@ def test_expired_memories_are_hidden_and_eat_no_place(desk: Desk) -> None:
     desk.put("Likes tea", **FUTURE)
     desk.put("Owns a teapot")
     assert desk.find("green tea", k=2) == ["Likes tea", "Owns a teapot"]
+
+
+def test_search_with_filters_or_memory_type_narrows_what_is_searched(desk: Desk) -> None:
+    desk.put(*(f"Likes green tea {n}" for n in range(200)), metadata={"kind": "many"})
+    desk.put("Owns a teapot", metadata={"kind": "one", "n": 1}, memory_type="procedural_memory")
+    assert desk.find("green tea", k=3, filters=parse_filter({"kind": "one"})) == ["Owns a teapot"]
+    assert desk.find("green tea", k=3, memory_type="procedural_memory") == ["Owns a teapot"]
+    assert desk.find("green tea", filters=parse_filter({"kind": "none"})) == []
+    assert desk.find("green tea", filters=parse_filter({"kind": "one", "n": True})) == []
 
 
 def test_a_threshold_cuts_on_relevance(desk: Desk) -> None:

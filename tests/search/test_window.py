@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -117,6 +117,32 @@ def test_a_season_or_a_day_in_a_request_is_no_window(query: str) -> None:
 def test_the_reference_date_is_the_as_of_moment(memory: Memory) -> None:
     assert first(memory, "Where did I walk yesterday?", reference_date=None, as_of="2023-05-07T08:00") == WALKS[2][1]
     assert first(memory, "Where did I walk yesterday?", reference_date="2023-01-29", as_of=NOW) == WALKS[1][1]
+
+
+def test_search_counts_yesterday_from_the_reference_date_and_takes_the_days_of_who_spoke(memory: Memory) -> None:
+    memory.add("Nightly walk.", user_id="eve", timestamp="2023-08-31T00:30:00+08:00", infer=False)
+    memory.add("Walk at noon.", user_id="eve", timestamp="2023-08-30T12:00:00+00:00", infer=False)
+    asked = datetime(2023, 9, 1, 9, tzinfo=timezone(timedelta(hours=8)))
+    assert memory.search("walk yesterday", user_id="eve", reference_date=asked)[0].text == "Nightly walk."
+    assert memory.search("walk on August 30", user_id="eve", reference_date=asked)[0].text == "Walk at noon."
+
+
+def test_after_and_before_cut_by_created_at(memory: Memory) -> None:
+    for how in ({}, {"as_of": NOW}):
+        found = memory.search("walk", user_id="ann", after="2023-05-06T12:00", before="2023-08-24T12:00", **how)  # type: ignore[arg-type]
+        assert {hit.text for hit in found} == {WALKS[2][1], WALKS[3][1]}
+    assert not memory.search("walk", user_id="ann", after="2030-01-01")
+
+
+def test_a_date_as_after_or_before_is_a_day_of_who_spoke(memory: Memory) -> None:
+    for text, time in (("Late walk.", "2023-04-30T23:30:00+00:00"), ("Early walk.", "2023-05-01T00:30:00+08:00")):
+        memory.add(text, user_id="fay", timestamp=time, infer=False)
+    day, there = date(2023, 5, 1), datetime(2023, 6, 1, tzinfo=timezone(timedelta(hours=8)))
+    for reference in (None, date(2023, 6, 1), there):
+        hits = memory.search("walk", user_id="fay", after=day, before=date(2023, 5, 2), reference_date=reference)
+        assert [hit.text for hit in hits] == ["Early walk."]
+    retriever = memory.as_retriever(user_id="fay", before=day)
+    assert [each.page_content for each in retriever.invoke("walk")] == ["Late walk."]
 
 
 @pytest.mark.parametrize(
