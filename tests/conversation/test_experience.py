@@ -22,7 +22,6 @@ from langmem_adapter.conversation.experience import (
     ExperienceMemory,
     Messages,
     Score,
-    Texts,
     in_context,
     in_messages,
     numbered,
@@ -396,11 +395,6 @@ def test_g8_nothing_is_perfect_by_default(pool: Pool) -> None:
     assert len(work.asked) == 3
     (kept,) = pool().query(ASKED, exact=True)
     assert kept.score is None
-
-
-def test_g12_texts_are_written_down_as_they_are() -> None:
-    assert Texts().request({"a": 1}) == str({"a": 1})
-    assert (Texts().response(7), Texts().parse("7")) == ("7", "7")
 
 
 def test_scorer_gives_score_and_reason_that_are_kept_with_the_time(pool: Pool) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from langmem_adapter.conversation.experience import ExperienceMemory, PersonSummary, reflect
+from langmem_adapter.conversation.experience import ExperienceMemory, reflect
 from langmem_adapter.errors import InvalidInputError, ScopeError
 from langmem_adapter.memory.memory import Memory
 
@@ -67,10 +67,3 @@ def test_what_cannot_be_asked_is_refused(memory: Memory) -> None:
         reflect(memory, " ", **TOWN)
     with pytest.raises(InvalidInputError, match="k must be"):
         reflect(memory, "Klaus", k=0, **TOWN)
-
-
-def test_g13_a_node_is_summed_up_as_subject_predicate_and_object(memory: Memory) -> None:
-    memory.graph.add("Isabella", "plans", "Valentine's party", **TOWN)
-    (node,) = reflect(memory, "Isabella", **TOWN).nodes
-    assert node.summary() == ("Isabella", "plans", "Valentine's party")
-    assert PersonSummary("a", "b", "c", "id", ()).summary() == ("a", "b", "c")
