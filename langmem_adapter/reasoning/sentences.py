@@ -46,6 +46,7 @@ _CLAUSES: Final = rows("clauses", patterns("clauses", _PARTS).texts)
 _GRAMMAR: Final = frozenset(SENTENCES.texts["GRAMMAR"].split()) | STOPWORDS | TALK
 _WORDS: Final = frozenset(SENTENCES.texts["WORDS"].split()) | _GRAMMAR
 _LONGEST: Final = {"question": 25, "plain question": 15, "request": 20, "talk": 6, "thanks": 8}
+_SHORTEST_CJK: Final = 4  # letters of a clause that may state something
 _LONGEST_CJK: Final = {"question": 15, "request": 40, "talk": 10}
 """Words, in Chinese letters, of what says nothing; a longer one may state something."""
 _SHORT_FORMS: Final = dict(pair.split("=") for pair in SENTENCES.texts["SHORT"].split("|"))
@@ -149,9 +150,17 @@ def _says_nothing_in_chinese(sentence: Sentence) -> bool:
     if thanks or is_talk_in_chinese(text) or (wants and not SENTENCES["OF_ME_CJK"].search(text)):
         return True
     plain = text if sentence.asks else text.removesuffix("呢")
-    states = any("我" in piece and not SENTENCES["ASKED"].search(piece) for piece in re.split("[，,；;、 ]", plain))
+    states = any(map(_states_in_chinese, re.split("[，,；;]", plain)[:-1])) or any(
+        "我" in piece and not SENTENCES["ASKED"].search(piece) for piece in re.split("[，,；;、 ]", plain)
+    )
     short = count <= _LONGEST_CJK["question"] and SENTENCES["ASKED"].search(plain)
     return bool((sentence.asks or text.endswith("吗")) and not states and ("我" not in plain or short))
+
+
+def _states_in_chinese(clause: str) -> bool:
+    """Whether a clause before a question states something: 最近睡得很差，有什么办法吗."""
+    asks_or_assumes = SENTENCES["ASKED"].search(clause) or SENTENCES["ASSUMES_CJK"].match(clause)
+    return len(clause) > _SHORTEST_CJK and not asks_or_assumes and not is_talk_in_chinese(clause)
 
 
 def is_talk_in_chinese(text: str) -> bool:
