@@ -6,8 +6,7 @@ A scripted model replaces a chat model, so that the program runs offline. Put "o
 from langchain.agents import create_agent
 from langchain_core.messages import HumanMessage
 
-from langmem_adapter import Memory
-from langmem_adapter.adapters.middleware import MemoryContext, MemoryMiddleware
+from langmem_adapter import Memory, MemoryContext, MemoryMiddleware
 from langmem_adapter.testing import ScriptedChatModel
 
 with Memory(":memory:") as memory:

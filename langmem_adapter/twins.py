@@ -50,7 +50,8 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
-_CALLED: Final = {"limit": "k", "top_k": "k"}
+_LONGEST_NAME: Final = 60
+_NAMES_ELSEWHERE: Final = {"limit": "k", "top_k": "k"}
 """What other libraries call some of our arguments."""
 
 
@@ -258,8 +259,9 @@ def _work(work: Callable[[], R], answer: Future[R]) -> None:
 
 # ── outcomes ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-# Contract: here alone any error is caught, whatever it is. The caller of an outcome passes its error to those that wait for the
-# result, or raises it: nothing is swallowed. tests/test_twins.py::test_an_outcome_keeps_every_error
+# Contract: in this module alone any error is caught, whatever it is: the drivers of `steps` raise it in the generator. The
+# caller of an outcome passes its error to those that wait for the result, or raises it: nothing is swallowed.
+# tests/test_twins.py::test_an_outcome_keeps_every_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,11 +363,11 @@ def refuse_unknown(
     if arguments.keys() <= names:
         return
     unknown = next(name for name in arguments if name not in names)
-    word = quoted(unknown)
-    near = [each for each in names if each == _CALLED.get(unknown)] or difflib.get_close_matches(word, names, n=1)
+    near = [each for each in names if each == _NAMES_ELSEWHERE.get(unknown)]
+    near = near or difflib.get_close_matches(unknown[:_LONGEST_NAME], names, n=1)
     every = ", ".join(sorted(names - {"self"}))
     hint = elsewhere.get(unknown, f"did you mean {near[0]!r}?" if near else f"known are {every}")
-    raise UnknownArgumentError(f"{name}() has no argument {word}; {hint}")
+    raise UnknownArgumentError(f"{name}() has no argument {quoted(unknown)}; {hint}")
 
 
 def arguments_of(item: object, name: str, names: frozenset[str]) -> Mapping[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from langmem_adapter.errors import InvalidInputError, UnknownArgumentError
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.twins import Plan, PlanSteps, aattempt, attempt, awaited, planned, steps
 
 
@@ -141,3 +142,10 @@ class TestOutcome:
         given = [1]
         assert attempt(lambda: given).result is given
         assert asyncio.run(aattempt(answer)).result is given
+
+
+def test_a_short_misspelled_argument_gets_a_hint() -> None:
+    with Memory(":memory:") as memory:
+        for wrong, meant in (("run", "run_id"), ("zone", "timezone"), ("top_k", "k")):
+            with pytest.raises(UnknownArgumentError, match=f"did you mean '{meant}'"):
+                memory.search("tea", user_id="a", **{wrong: "x"})  # type: ignore[arg-type]

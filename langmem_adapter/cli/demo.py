@@ -201,7 +201,7 @@ def _next_steps(location: str, scope: Mapping[str, str], history: list[dict[str,
     others = {name.removesuffix("_id"): value for name, value in scope.items() if name != "user_id"}
     options = shlex.join(flags(others))
     program = "langmem-adapter" if shutil.which("langmem-adapter") else shlex.quote(str(Path(sys.argv[0]).absolute()))
-    for words in ("list", 'add "I work at a bakery" --graph', "search where does she work --explain", "graph"):
+    for words in ("list", 'add "I work at Siemens" --graph', "search where does she work --explain", "graph"):
         yield f"{program} {words} {options}".rstrip()
     if history:
         yield f"{program} history {history[0]['memory_id'][:8]}"

@@ -167,7 +167,7 @@ class Memory(AddMethods, SearchMethods, EditMethods, ExchangeMethods):
 
     @cached_property
     def pipeline(self) -> CompiledStateGraph[Any, Any, Any, Any]:
-        """The compiled graph that `add` runs: parse, extract, retrieve, decide, apply; see `build_pipeline`."""
+        """The graph of `add` for your own calls, compiled: each stage checks the scope of the caller; see `build_pipeline`."""
         return build_pipeline(self.parts, served=True, checkpointer=False)
 
     def build_pipeline(
@@ -357,7 +357,7 @@ class Memory(AddMethods, SearchMethods, EditMethods, ExchangeMethods):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close; an error of the `with` statement is raised, with a note about errors of closing."""
+        """Close; an error of the `async with` statement is raised, with a note about errors of closing."""
         with noted_on(error):
             await run_in_executor(self._parts.close)
 

@@ -29,7 +29,7 @@ class TableRow:
         kind: What the wording says: the attribute's value, a value since now, that it is over, one of several values, or
             the one value of the thing that group `n` names.
         text: The pattern of the whole statement; its group `v` is the value.
-        heads: The first words of the statements that it matches; empty for any.
+        heads: The first words of the statements that it matches. Empty: in English those with a form of `be`, in Chinese any.
         put: The value that is compared, where that is not `v`: "married {v}".
     """
 

@@ -1,8 +1,8 @@
 """Lossless export and import: the kinds of lines, as one table that the export, the import and their checks read.
 
-A line is a row of a table with its columns in the order of the table: a new column is carried by itself. Numbers of one
-database are not carried: `order` counts the rows of a kind in the order of such a number, from 1. A number that names another
-row is carried as the id of that row.
+A line is a row of a table with its columns in the order of the table. A new column is carried by itself, if it is nullable, or
+a Boolean with a server default: a file of an older version lacks it. Numbers of one database are not carried: `order` counts
+the rows of a kind in the order of such a number, from 1. A number that names another row is carried as the id of that row.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class LineKind:
         self._defaults = {
             name: str(column.server_default.arg) == "true"  # type: ignore[attr-defined]  # an attribute of each that we give
             for column, name, *_ in self._codecs
-            if column.server_default is not None
+            if column.server_default is not None and isinstance(column.type, Boolean)
         }
         """Fields that an older file may lack, each a boolean, with their values then."""
 
@@ -131,7 +131,10 @@ class LineKind:
         return id_[:_UUID] if self.place == "message_id" else id_.rpartition("/")[0]
 
     def write(self, values: Iterator[Any], rank: Callable[[Column[int], int], int]) -> dict[str, Any]:
-        """The fields of a row; *rank* counts the numbers of a column up to one."""
+        """The fields of a row, of the next values in the order of `columns`; *rank* counts the rows up to a number.
+
+        It takes no value beyond its own columns: the caller goes on with the same iterator.
+        """
         fields = {} if self.counted is None else {"order": rank(self.counted, next(values))}
         for (_, name, write, _), value in zip(self._codecs, values, strict=False):
             fields[name] = value if value is None or write is None else write(value)
