@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
+from math import inf
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from langmem_adapter.errors import InvalidInputError
@@ -91,7 +92,8 @@ def one_of(value: object, choices: Iterable[T], name: str) -> T:
 def bounded(k: object, name: str = "k", *, least: int = 1, most: float = _MOST_HITS) -> int:
     """How many: a whole number from *least* to *most*, by default 10,000; *name* is its name in the error."""
     if isinstance(k, bool) or not isinstance(k, int) or not least <= k <= most:
-        raise InvalidInputError(f"{name} must be a whole number from {least} to {most:,}, not {quoted(k)}")
+        end = "" if most == inf else f" to {most:,}"
+        raise InvalidInputError(f"{name} must be a whole number from {least}{end}, not {quoted(k)}")
     return k
 
 

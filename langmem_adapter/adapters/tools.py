@@ -5,6 +5,7 @@ The scope comes with the run and is part of no schema: the model neither sees no
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
@@ -23,7 +24,7 @@ from langmem_adapter.errors import (
 )
 from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.names import named_speaker
-from langmem_adapter.records.checks import check_text
+from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.records.escapes import DATA_ONLY, escape
 from langmem_adapter.records.results import Abstained, tokens_in
 from langmem_adapter.scoping import SearchOptions
@@ -32,7 +33,7 @@ from langmem_adapter.text import text_hash
 from langmem_adapter.twins import Plan, declare_options
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from typing_extensions import Unpack
 
@@ -124,6 +125,8 @@ def create_memory_tools(
         >>> memory.close()
     """
     parts = parts_of(memory, "create_memory_tools")
+    if not isinstance(names, Mapping | None):
+        raise InvalidInputError(f"names must be a mapping like {{'search': 'look_up'}}, not {quoted(names)}")
     default, _ = split_options(options)
     limit, most = bounded(options["k"]), tokens(options["max_tokens"])
     search: dict[str, Any] = {"k": limit, "threshold": relevance(options["threshold"]), "max_tokens": most}

@@ -7,20 +7,17 @@ import hmac
 import secrets
 import subprocess
 import sys
-from collections import deque
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 from uuid import UUID
 
 import pytest
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage
-from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.graph import START, StateGraph
@@ -28,7 +25,6 @@ from pydantic import BaseModel
 
 from langmem_adapter.adapters.checkpointer import SQLAlchemySaver
 from langmem_adapter.errors import InvalidInputError
-from tests.cases import each
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,29 +91,6 @@ PLAIN = [
 @pytest.mark.parametrize("value", PLAIN, ids=str)
 def test_plain_values_and_langchains_own_come_back_as_they_were(saver: SQLAlchemySaver, value: Any) -> None:
     assert keep(saver, value) == value
-
-
-@each(
-    ("value", "path"),
-    [
-        (Trip("Lyon"), ""),
-        ([1, Trip("Lyon")], "[1]"),
-        ({"deep": [{"er": Hotel(name="x")}]}, "['deep'][0]['er']"),
-        ({"deep": [{"er": Lock()}]}, "['deep'][0]['er']"),
-        ([HumanMessage("Hi", additional_kwargs={"raw": Lock()})], "[0].additional_kwargs['raw']"),
-        ({"many": deque([(1, {Mood.GOOD})])}, "['many'][0][1][0]"),
-    ],
-)
-def test_an_error_about_state_names_the_channel_and_the_path(saver: SQLAlchemySaver, value: Any, path: str) -> None:
-    saver.delete_thread("t")
-    with pytest.raises(InvalidInputError) as caught:
-        keep(saver, value)
-    assert str(caught.value).startswith(f"channel 'value'{path}: ")
-    saver.delete_thread("t")
-    config = saver.put(T, empty_checkpoint(), {}, {})
-    with pytest.raises(InvalidInputError) as caught:
-        saver.put_writes(config, [("fine", 1), ("other", value)], "task")
-    assert str(caught.value).startswith(f"channel 'other'{path}: ")
 
 
 def test_an_error_about_state_that_is_read_names_the_channel(tmp_path: Path) -> None:

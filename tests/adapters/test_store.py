@@ -218,7 +218,7 @@ def test_an_async_function_embeds_for_async_callers(memory: Memory) -> None:
         ("openai", "must be None"),
         ({"field": ["text"]}, "no 'field' here: did you mean 'fields'"),
         ({"dims": 3}, "belongs to"),
-        ({"dims": 0, "embed": embed_letters}, "at least 1"),
+        ({"dims": 0, "embed": embed_letters}, "whole number from 1, not 0"),
         ({"dims": 3, "embed": 7}, "must be Embeddings"),
         ({"fields": "text"}, "list of paths"),
         ({"fields": [""]}, "list of paths"),

@@ -398,15 +398,6 @@ def test_calls_with_different_broken_arguments_are_different_messages(make: Call
     assert log.count() == 2
 
 
-@pytest.mark.parametrize("number", [2**63 - 1, 2**63, 10**30])
-def test_numbers_that_no_database_counts_to_mean_all(make: Callable[..., WorkingMemory], number: int) -> None:
-    log = make([FIRST])
-    assert log.get(number) == [FIRST]
-    assert log.find_news([FIRST], number) == []
-    assert log.get_by_position(number) is None
-    assert log.get_by_position(-number) is None
-
-
 def test_a_cause_is_as_long_as_every_database_can_find_it(make: Callable[..., WorkingMemory]) -> None:
     log = make([said("Hi", "1", cause="因" * 512)])
     assert log.get_by_action("因" * 512) == log.get()

@@ -322,15 +322,6 @@ class TestSnapshots:
         assert indexer.write_segment()
         assert Generations.for_database(path, PRINT).latest(PRINT) is not None
 
-    @pytest.mark.parametrize("count", [9, 10])
-    def test_closing_writes_one_for_many_changes_that_nobody_searched(
-        self, book: Book, path: Path, follow: Follow, vectors: Vectors, count: int
-    ) -> None:
-        indexer = follow(merge_after=10)
-        book.put(vectors[:count])
-        indexer.close()
-        assert manifest_of(path).exists() is (count == 10)
-
     def test_one_from_after_a_restored_backup_is_not_used(
         self, book: Book, path: Path, follow: Follow, vectors: Vectors
     ) -> None:

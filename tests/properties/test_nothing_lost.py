@@ -28,7 +28,7 @@ MESSAGES: Final = [
 REWORDED: Final = frozenset(
     "call name num cell phone email mail address chang switch updat new now current these day moment save reach text here "
     "make boss manag compani work for on use use from birthday born bday also again instead legal final happili "
-    "im ive pleas quick way do not anymor ani more actual last this yesterday today month "
+    "im ive pleas quick way do not anymor ani more actual last this yesterday today month saturday "
     "year week two ago everyon mistak correct guess "
     "meet nice is have got not my our live whi thing wait "
     "gf bf mum sad lucki luck honest honestli anyway wow ugh fyi good news big record oop nowaday tell mention forgot".split()

@@ -511,20 +511,6 @@ NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=
 )
 
 
-@given(st.lists(st.tuples(NAMES, NAMES), max_size=5), st.lists(NAMES, max_size=4), st.data())
-def test_every_readable_relation_stands_at_exactly_one_fact(
-    pairs: list[Any], facts: list[str], data: st.DataObject
-) -> None:
-    indices = st.none() | (st.integers(0, len(facts) - 1) if facts else st.none())
-    relations = [
-        {"source": a, "relation": f"r{n}", "target": b, "fact": data.draw(indices)} for n, (a, b) in enumerate(pairs)
-    ]
-    _, found = asked(reply(facts, relations, []))
-    stated = [triple.relation for fact in found.facts for triple in fact.relations]
-    loops = sum("to itself" in note for note in found.notes)
-    assert len(stated) == len(set(stated)) == len(relations) - loops
-
-
 @given(
     st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=30), max_size=4),
     st.data(),

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import logging
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -129,20 +127,3 @@ def test_postings_weigh_the_text_above_its_context() -> None:
     memory |= {"utc_offset": 0, "is_verbatim": False}
     counts = {row["term"]: row["count"] for row in postings(memory)}
     assert counts["tea"] > counts["green"]
-
-
-@pytest.mark.usefixtures("later")
-@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-def test_migrate_logs_no_step_of_alembic(
-    database_url: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    database = Database(database_url)
-    database.setup(as_released)
-    for name in [name for name in sys.modules if name.partition(".")[0] == "alembic"]:
-        monkeypatch.delitem(sys.modules, name)  # its import tells things, too
-    with caplog.at_level("INFO"):
-        prepare(database)
-        assert caplog.records == []
-        logging.getLogger("alembic.runtime.migration").info("a step of the program's own")
-    assert len(caplog.records) == 1
-    database.close()
