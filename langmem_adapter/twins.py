@@ -50,7 +50,6 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
-_LONGEST_NAME: Final = 60
 _NAMES_ELSEWHERE: Final = {"limit": "k", "top_k": "k"}
 """What other libraries call some of our arguments."""
 
@@ -363,11 +362,12 @@ def refuse_unknown(
     if arguments.keys() <= names:
         return
     unknown = next(name for name in arguments if name not in names)
+    word = quoted(unknown)  # no text, where a mapping of arguments came from JSON or YAML
     near = [each for each in names if each == _NAMES_ELSEWHERE.get(unknown)]
-    near = near or difflib.get_close_matches(unknown[:_LONGEST_NAME], names, n=1)
+    near = near or difflib.get_close_matches(word.strip("'"), names, n=1)
     every = ", ".join(sorted(names - {"self"}))
     hint = elsewhere.get(unknown, f"did you mean {near[0]!r}?" if near else f"known are {every}")
-    raise UnknownArgumentError(f"{name}() has no argument {quoted(unknown)}; {hint}")
+    raise UnknownArgumentError(f"{name}() has no argument {word}; {hint}")
 
 
 def arguments_of(item: object, name: str, names: frozenset[str]) -> Mapping[str, Any]:
