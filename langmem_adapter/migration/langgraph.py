@@ -132,11 +132,15 @@ def copy_threads(
         threads = connection.execute(query).scalars().all()
     with _saver(address, check_serializer(target.serde)) as source:
         for thread_id in threads:
+            migration.step()
             place, config = f"thread {thread_id}", RunnableConfig(configurable={"thread_id": thread_id})
             try:
-                # Deleted here since: its mark is here, and no checkpoint is.
-                is_gone = migration.is_marked(place) and not any(target.list(config, limit=1))
-                for each in reversed(list(source.list(config))):
+                rows, here = list(source.list(config)), {_key(each) for each in target.list(config)}
+                if not here <= {_key(each) for each in rows}:
+                    migration.skip(SkippedRow(place, "thread that went on here", "threads"))
+                    continue
+                is_gone = migration.is_marked(place) and not here  # deleted here since
+                for each in reversed(rows):
                     is_new = not is_gone and _copy(each, target, is_dry_run=migration.report.is_dry_run)
                     migration.count("checkpoints", is_new=is_new)
                 migration.mark([place])
@@ -144,7 +148,10 @@ def copy_threads(
                 is_refused = isinstance(error, InvalidInputError)
                 reason = f"{error}; --allow MODULE:NAME allows a type" if is_refused else f"it is damaged: {error}"
                 migration.skip(SkippedRow(place, reason, "threads", is_rejected=True))
-            migration.step()
+
+
+def _key(each: CheckpointTuple) -> tuple[str, str]:
+    return each.config["configurable"].get("checkpoint_ns", ""), each.checkpoint["id"]
 
 
 def _copy(each: CheckpointTuple, target: SQLAlchemySaver, *, is_dry_run: bool) -> bool:

@@ -261,6 +261,19 @@ def test_migrate_threads_keeps_history_and_interrupts_resume(address: str, memor
             assert resumed["said"][-1] == "end no"
 
 
+def test_migrate_threads_leaves_a_thread_that_went_on_here(memory: Memory, tmp_path: Path) -> None:
+    address, target = str(tmp_path / "theirs" / "theirs.db"), SQLAlchemySaver(memory)
+    with theirs(address, "checkpoint") as saver:
+        graph(saver).invoke({"said": ["hello"]}, thread(0))
+        copy_threads(address, target, Migration(memory))
+        ended = graph(target).invoke(Command(resume="yes"), thread(0))
+        graph(saver).invoke(Command(resume="no"), thread(0))
+        again = Migration(memory)
+        copy_threads(address, target, again)
+    assert again.report.left_out == {"thread that went on here": 1} and not again.report.added["checkpoints"]
+    assert graph(target).get_state(thread(0)).values["said"] == ended["said"]
+
+
 def test_migrate_threads_that_broke_off_completes_pending_writes(
     memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
