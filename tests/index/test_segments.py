@@ -357,24 +357,3 @@ def test_a_search_sees_an_update_whole_or_not_at_all(make_vectors: Any) -> None:
         finally:
             done.set()
         assert all(task.result(30) for task in looking)
-
-
-def test_a_search_uses_one_thread_and_leaves_the_callers_setting_alone(
-    make_vectors: Any, make_batch: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    used, compare = list[int](), faiss.fvec_inner_products_by_idx  # type: ignore[attr-defined]  # not in FAISS' own stubs
-
-    def count(*arguments: Any) -> None:
-        used.append(faiss.omp_get_max_threads())
-        compare(*arguments)
-
-    monkeypatch.setattr(faiss, "fvec_inner_products_by_idx", count)
-    index = FaissIndex(D)
-    index.update(make_batch(range(10), [1] * 10, make_vectors(10, D)))
-    before = faiss.omp_get_max_threads()
-    faiss.omp_set_num_threads(2)
-    try:
-        index.search(np.ones(D, np.float32), 3, scopes=[1])
-        assert (used, faiss.omp_get_max_threads()) == ([1], 2)
-    finally:
-        faiss.omp_set_num_threads(before)
