@@ -141,7 +141,9 @@ def copy_threads(
                     continue
                 is_gone = migration.is_marked(place) and not here  # deleted here since
                 for each in reversed(rows):
-                    is_new = not is_gone and _copy(each, target, is_dry_run=migration.report.is_dry_run)
+                    is_new = not is_gone and _key(each) not in here
+                    if is_new and not migration.report.is_dry_run:
+                        _copy(each, target)
                     migration.count("checkpoints", is_new=is_new)
                 migration.mark([place])
             except DAMAGE as error:
@@ -154,11 +156,8 @@ def _key(each: CheckpointTuple) -> tuple[str, str]:
     return each.config["configurable"].get("checkpoint_ns", ""), each.checkpoint["id"]
 
 
-def _copy(each: CheckpointTuple, target: SQLAlchemySaver, *, is_dry_run: bool) -> bool:
-    """Copy a checkpoint; whether it was not here yet."""
-    is_new = target.get_tuple(each.config) is None
-    if is_dry_run or not is_new:
-        return is_new
+def _copy(each: CheckpointTuple, target: SQLAlchemySaver) -> None:
+    """Copy a checkpoint."""
     tasks: dict[str, list[tuple[str, Any]]] = {}
     for task_id, channel, value in each.pending_writes or ():
         tasks.setdefault(task_id, []).append((channel, value))
@@ -169,7 +168,6 @@ def _copy(each: CheckpointTuple, target: SQLAlchemySaver, *, is_dry_run: bool) -
     parent = (each.parent_config or {}).get("configurable", {}).get("checkpoint_id")
     config: Any = {"configurable": {**each.config["configurable"], "checkpoint_id": parent}}
     target.put(config, each.checkpoint, each.metadata, each.checkpoint["channel_versions"])
-    return True
 
 
 @contextmanager
